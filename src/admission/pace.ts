@@ -15,7 +15,8 @@ export class Pace {
 
   /** Counts bytes that were read. Resolves when the reader may continue; null if it may continue now. */
   read(account_id: string, bytes: number): Promise<void> | null {
-    this.#left_bytes -= bytes
+    // Readers that wait have their turns later: the sum of many large answers would keep all other accounts from theirs.
+    this.#left_bytes = Math.max(this.#left_bytes - bytes, -TURN_BYTES)
     if (!this.#is_ticking) setImmediate(this.#tick)
     this.#is_ticking = true
     if (this.#left_bytes > 0) return null

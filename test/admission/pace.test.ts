@@ -46,4 +46,16 @@ describe("D78 reading large bodies", () => {
     expect(noted.filter((account) => account === "hot").length).toBeLessThan(101 + 10 * 4)
     await Promise.all(readers)
   })
+
+  test("a hundred large answers of one account keep the body of another waiting for a few turns only", async () => {
+    const [pace, noted] = [new Pace(), [] as string[]]
+    const answers = Array.from({ length: 100 }, () => pace.read("hot", 8 * MIB))
+    let [turns, is_read] = [0, false]
+    const body = read(pace, "cold", 1, noted).then(() => {
+      is_read = true
+    })
+    for (; !is_read; turns++) await new Promise((resolve) => setImmediate(resolve))
+    expect(turns).toBeLessThan(10)
+    await Promise.all([...answers, body])
+  })
 })
