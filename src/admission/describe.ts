@@ -136,7 +136,9 @@ const HANDLERS: Readonly<Record<Means, FieldHandler | null>> = {
   },
   thinking: ({ found }, value) => {
     found.uses_reasoning = true
-    found.thinking_tokens = Math.min(found.thinking_tokens ?? Number.POSITIVE_INFINITY, tokensOf(value))
+    // Within another field it may be one that the server does not read, or reads in place of that at the top.
+    if (found.keys.length > 1) found.other_limit = Number.POSITIVE_INFINITY
+    else found.thinking_tokens = Math.min(found.thinking_tokens ?? Number.POSITIVE_INFINITY, tokensOf(value))
   },
   choices: ({ found }, value) => {
     if (typeof value === "number") found.choices = value

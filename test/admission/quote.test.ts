@@ -130,6 +130,17 @@ describe("D12 output bound", () => {
   })
 })
 
+test.each<[string, object, number]>([
+  ["a budget of thinking", { thinking_budget: 1 }, 1_000],
+  ["a budget beside thinking at the top", { thinking_budget: 1, enable_thinking: true }, 1_000],
+  ["thinking that is off", { thinking_budget: 0, enable_thinking: false }, 5],
+])("D12 within extra_body, %s is held as thinking without a budget", (_, extra_body, bound) => {
+  const top = "enable_thinking" in extra_body && { enable_thinking: extra_body.enable_thinking }
+  const quoted = quote(chat({ max_tokens: 5, ...top, extra_body }), model)
+  expect(quoted.output_tokens_bound).toBe(bound)
+  expect(quote(chat({ extra_body, ...top, max_tokens: 5 }), model).output_tokens_bound).toBe(bound)
+})
+
 test("D12 a prediction is held as output too, because what the answer does not repeat is billed as output", () => {
   const prediction = { type: "content", content: "x".repeat(60) }
   const bytes = JSON.stringify(prediction).length
