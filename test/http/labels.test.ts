@@ -1,4 +1,5 @@
 import { afterAll, describe, expect, test } from "bun:test"
+import { askAlone } from "../../src/ledger/database/address.ts"
 import type { BudgetBody } from "../../src/wire/budget-bodies.ts"
 import type { QuoteBody } from "../../src/wire/quote.ts"
 import type { OperatorUsageReport, UsageReport } from "../../src/wire/usage-report.ts"
@@ -406,6 +407,21 @@ describe("D94 an end user that is forgotten", () => {
     expect(forget("ann")).rejects.toThrow("not_found")
     const again = await call(key, {}, { user: "ann" })
     expect((await gateway.callOf(again.answer)).end_user_id).not.toBe(end_user_id)
+  })
+
+  test("is the one with the name or the id, also if a client named another one by that id", async () => {
+    const { id, key } = await gateway.account("10")
+    const first = await call(key, {}, { user: "ann" })
+    const { end_user_id } = await gateway.callOf(first.answer)
+    const other = await call(key, {}, { user: String(end_user_id) })
+    // The database reads the other one first now.
+    for (const name of ["moved", "ann"])
+      await askAlone(fresh.address, ({ unsafe }) =>
+        unsafe(`UPDATE tollgate.end_users SET subject = '${name}' WHERE id = '${end_user_id}'`),
+      )
+    const forgotten = await gateway.admin("POST", `/accounts/${id}/forget-end-user`, { end_user: "ann" })
+    expect(forgotten).toMatchObject({ id: end_user_id })
+    expect(await gateway.callOf(other.answer)).toMatchObject({ end_user: end_user_id })
   })
 
   test("is found by all that a client sends, with a session or longer than a name", async () => {

@@ -42,6 +42,8 @@ export async function findEndUser(
         or(eq(end_users.subject, end_user), id === null ? undefined : eq(end_users.id, id)),
       ),
     )
+    // A client may have named another one by this id.
+    .orderBy(id === null ? sql`1` : sql`${end_users.id} <> ${id}::uuid`)
   return found?.id ?? null
 }
 
