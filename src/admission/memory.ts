@@ -13,6 +13,8 @@ const COLLECT_BYTES = 67_108_864
 const COLLECT_MS = 1_000
 /** Ample time for a collection beside the event loop. */
 const COLLECTED_MS = 500
+/** An account with at most this part of the memory does not wait for a collection. */
+const LITTLE = 1 / 16
 /** Default of `limits.memory`: this part of the memory that the processes of the gateway may use. */
 const DEFAULT_PART = 4
 
@@ -32,7 +34,10 @@ export class Memory {
   readonly unread: UnreadBodies
   readonly #default_bytes: number
   readonly #share = new FairShare()
-  #freed_bytes = 0
+  /** Memory that large bodies gave back since the latest collection began, by account. */
+  #freed = new FairShare()
+  /** The same before that, while the collection runs. */
+  #in_collection = new FairShare()
   #due: Timer | undefined
   #collecting: Promise<void> | null = null
 
@@ -56,12 +61,15 @@ export class Memory {
 
   /**
    * Takes bytes that may be refused; false if they are. Null if they are free now, else a promise that resolves once they are: what
-   * large bodies gave back is collected first.
+   * large bodies gave back is collected first. An account that has and gave back little does not wait for what others gave back (D78).
    */
   take(account_id: string, bytes: number, limit_bytes: number): Promise<void> | null | false {
-    if (this.#share.acquire(account_id, bytes, limit_bytes - this.#freed_bytes)) return null
-    if (this.#freed_bytes === 0 || !this.#share.acquire(account_id, bytes, limit_bytes)) return false
-    return this.#collect()
+    const freed_bytes = this.#freed.used + this.#in_collection.used
+    if (this.#share.acquire(account_id, bytes, limit_bytes - freed_bytes)) return null
+    if (freed_bytes === 0 || !this.#share.acquire(account_id, bytes, limit_bytes)) return false
+    const collected = this.#collect()
+    const parts = [this.#share, this.#freed, this.#in_collection].map((share) => share.of(account_id))
+    return parts.reduce((sum, part) => sum + part) <= limit_bytes * LITTLE ? null : collected
   }
 
   /** Takes bytes of a call that runs, also beyond the limit: it is not cut for want of memory. */
@@ -77,13 +85,13 @@ export class Memory {
   release(account_id: string, bytes: number): void {
     this.#share.release(account_id, bytes)
     if (bytes < LARGE_BYTES) return
-    this.#freed_bytes += bytes
+    this.#freed.add(account_id, bytes)
     this.#collectSoon()
   }
 
   /** Nobody waits for this memory. */
   #collectSoon(): void {
-    if (this.#freed_bytes < COLLECT_BYTES) return
+    if (this.#freed.used < COLLECT_BYTES) return
     this.#due ??= setTimeout(() => void this.#collect(), COLLECT_MS).unref()
   }
 
@@ -94,12 +102,13 @@ export class Memory {
 
   /** A collection beside the event loop. With 100 MiB to free the loop stops for 9 ms, and for 46 by one that it waits for. */
   async #collection(): Promise<void> {
-    const freed_bytes = this.#freed_bytes
+    this.#in_collection = this.#freed
+    this.#freed = new FairShare()
     clearTimeout(this.#due)
     this.#due = undefined
     Bun.gc(false)
     await new Promise((resolve) => setTimeout(resolve, COLLECTED_MS).unref())
-    this.#freed_bytes -= freed_bytes
+    this.#in_collection = new FairShare()
     this.#collecting = null
     this.#collectSoon()
   }

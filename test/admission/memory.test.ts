@@ -41,13 +41,34 @@ test("D77 a body waits for memory that another gave back, which is collected bes
   const earlier = memory.of("one", LIMITS)
   await earlier.take((7 * BODY_BYTES) / 32)
   earlier.free()
-  const body = "x".repeat(500_000)
+  const body = "x".repeat(1_000_000)
   const headers = { "content-type": "application/json", "content-length": String(body.length) }
   const request = new Request("http://localhost", { method: "POST", body, headers })
   const reading = readBody(request, LIMITS, memory.of("two", LIMITS))
   expect([collect.mock.calls, request.bodyUsed]).toEqual([[[false]], false])
   expect((await reading).byteLength).toBe(body.length)
   expect(() => memory.of("three", LIMITS).take(BODY_BYTES / 4)).toThrow(GatewayError)
+  collect.mockRestore()
+})
+
+test("D78 an account with small bodies does not wait for the memory that another gave back", async () => {
+  const [memory, collect] = [new Memory(0), spyOn(Bun, "gc").mockImplementation(() => {})]
+  memory.of("hot", LIMITS).add(3 * BODY_BYTES)
+  const earlier = memory.of("hot", LIMITS)
+  await earlier.take((7 * BODY_BYTES) / 32)
+  earlier.free()
+  expect(memory.of("cold", LIMITS).take(100_000)).toBeNull()
+  expect(memory.of("hot", LIMITS).take(100_000)).toBeInstanceOf(Promise)
+  // What an account gave back counts too, so that many small bodies in turn do not fill the memory.
+  const many = Array.from({ length: 6 }, () => {
+    const part = memory.of("many", LIMITS)
+    const taken = part.take(100_000)
+    if (taken === null) part.free()
+    return taken
+  })
+  expect(many.map((taken) => taken === null)).toEqual([true, true, true, true, true, false])
+  expect(collect.mock.calls).toEqual([[false]])
+  await Promise.all(many)
   collect.mockRestore()
 })
 

@@ -18,10 +18,14 @@ export class FairShare {
     return this.#used
   }
 
+  of(account_id: string): number {
+    return this.#of_account.get(account_id) ?? 0
+  }
+
   /** True if an account may take so much: it is neither more than its share nor than there is. */
   has(account_id: string, amount: number, capacity: number): boolean {
     const free = capacity - this.#used
-    return amount <= free && isWithinShare(this.#of_account.get(account_id) ?? 0, free)
+    return amount <= free && isWithinShare(this.of(account_id), free)
   }
 
   /** False, and nothing is acquired, if the account may not have so much. */
@@ -34,12 +38,12 @@ export class FairShare {
   /** Acquires what cannot be refused, also beyond the capacity. */
   add(account_id: string, amount: number): void {
     this.#used += amount
-    this.#of_account.set(account_id, (this.#of_account.get(account_id) ?? 0) + amount)
+    this.#of_account.set(account_id, this.of(account_id) + amount)
   }
 
   release(account_id: string, amount: number): void {
     this.#used -= amount
-    const left = (this.#of_account.get(account_id) ?? 0) - amount
+    const left = this.of(account_id) - amount
     if (left > 0) this.#of_account.set(account_id, left)
     else this.#of_account.delete(account_id)
   }
