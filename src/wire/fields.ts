@@ -142,7 +142,8 @@ export const FIELDS = {
     ["models fallbacks context_window_fallbacks content_policy_fallbacks", "route", ONE_MODEL],
     ["context_window_fallback_dict", "route", ONE_MODEL],
     ["provider route preset lora lora_path", "route", OTHER_PRICE],
-    ["api_base base_url api_key user_config num_retries", "route", OTHER_PRICE],
+    ["api_base base_url api_key user_config", "route", OTHER_PRICE],
+    ["num_retries", "route", OTHER_PRICE, "0"],
     ["additional_drop_params headers extra_headers provider_specific_header", "route", OTHER_PRICE],
   ],
   chat: [

@@ -487,6 +487,12 @@ describe("D19 another model or provider is refused", () => {
     },
   )
 
+  test("retries of 0 ask for none, and LiteLLM itself sends those of its client library", () => {
+    expect(() => described("chat", { num_retries: 0 })).not.toThrow()
+    expect(() => described("messages", { max_retries: 2 })).not.toThrow()
+    expect(faultOf("chat", { num_retries: 1 }).detail.param).toBe("num_retries")
+  })
+
   test.each(["n", "max_tokens", "max_tool_calls", "messages", "models", "stream", "stream_options"])(
     "%s within extra_body",
     (name) => {
