@@ -6,7 +6,7 @@ import { type AdminContext, adminCommand, listCommand } from "./admin-command.ts
 import { UsageError } from "./cli-error.ts"
 import type { Given, Group } from "./command.ts"
 import { briefMoment, moment, parseMoment } from "./moment.ts"
-import { type CardLine, columnsOf, linesOf as fieldLines } from "./screen.ts"
+import { type CardLine, columnsOf, linesOf as fieldLines, usd } from "./screen.ts"
 import { idOf, REASON } from "./typed-words.ts"
 
 /** `tollgate budget`: the budgets of an account (D97). */
@@ -64,9 +64,9 @@ export const budget: Group = {
         column("name", { least: 8 }),
         column("selector", { of: printSelected, least: 8, spare: 2 }),
         column("limit", { of: (budget) => `${amountOf(budget.limit, budget)}/${budget.per}` }),
-        column("spent"),
-        column("held", { spare: 1 }),
-        column("left"),
+        column("spent", { of: (budget) => shownAmount(budget.spent, budget), as: "point" }),
+        column("held", { of: (budget) => shownAmount(budget.held, budget), as: "point", spare: 1 }),
+        column("left", { of: (budget) => shownAmount(budget.left, budget), as: "point" }),
         column("mode", { spare: 3 }),
         column("resets_at", {
           of: ({ resets_at, per }) =>
@@ -217,6 +217,10 @@ function neverOf(per: BudgetBody["per"]): string {
   return per === "minute" ? "refills evenly" : "never"
 }
 
-function amountOf(amount: string, { unit }: BudgetBody): string {
-  return `${amount} ${unit === "usd" ? "USD" : unit}`
+function amountOf(amount: string, budget: BudgetBody): string {
+  return `${shownAmount(amount, budget)} ${budget.unit === "usd" ? "USD" : budget.unit}`
+}
+
+function shownAmount(amount: string, { unit }: BudgetBody): string {
+  return unit === "usd" ? usd(amount) : amount
 }

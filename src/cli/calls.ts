@@ -118,7 +118,12 @@ function callLines(call: CallBody): CardLine[] {
     line("tags", Object.keys(call.tags).length === 0 ? undefined : tagsText(call.tags)),
     line("end_user", optional(call.end_user ?? call.end_user_id)),
     line("agent_id", session_id === null ? optional(agent_id) : undefined),
-    ["outcome", `${outcomeOf(call)}, ${call.state}, ${BASES[call.basis] ?? call.basis}${notes}`],
+    [
+      "outcome",
+      call.state === "open"
+        ? "open"
+        : `${outcomeOf(call)}, ${call.state}, ${BASES[call.basis] ?? call.basis}${notes}`,
+    ],
     ...call.attempts.map((attempt) => line("attempts", attemptLine(attempt))),
     line("upstream_key", optional(call.upstream_key)),
     line("provider_request_id", optional(call.provider_request_id)),

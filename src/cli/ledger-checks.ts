@@ -64,7 +64,8 @@ const violationColumn = columnsOf(Violation)
 const monthColumn = columnsOf(MonthBody)
 
 function auditText({ checked_at, accounts, open_holds, violations }: AuditBody, screen: Screen): string {
-  const looked = `${count(accounts)} accounts, ${count(open_holds)} open holds, at ${moment(checked_at)}`
+  const some = (number: number, what: string) => `${count(number)} ${what}${number === 1 ? "" : "s"}`
+  const looked = `${some(accounts, "account")}, ${some(open_holds, "open hold")}, at ${moment(checked_at)}`
   if (violations.length === 0)
     return `${screen.paint("green", "✓")} The ledger matches its journal: ${looked}.`
   const columns = [

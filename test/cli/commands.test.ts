@@ -21,7 +21,7 @@ import { OperatorUsageReport } from "../../src/wire/usage-report.ts"
 import { settled } from "../ledger/test-database.ts"
 import { emptyDatabase } from "../support/database.ts"
 import { ADMIN_TOKEN, CHAT, chat, startGateway, until } from "../support/gateway.ts"
-import { chatCompletion, json, startProvider, usage } from "../support/provider.ts"
+import { chatCompletion, heldBack, json, startProvider, usage } from "../support/provider.ts"
 import { DatabaseProxy } from "../support/proxy.ts"
 import { type Ended, Shell, type, wordsOf } from "./command.ts"
 
@@ -188,6 +188,36 @@ describe("what people read", () => {
       new RegExp(`^${key_id} +renamed +tg_live_\\w+ +revoked `, "m"),
     )
     expect(field(await printed(`tollgate accounts rename ${id} Ltd-${id}`), "name")).toBe(`Ltd-${id}`)
+  })
+
+  test("amounts of budgets have their unit, and those in USD at least two decimals", async () => {
+    const { id } = await gateway.account("0")
+    const made = await printed(`tollgate budget create ${id} 5/day --name Daily`)
+    expect(["limit", "spent", "held", "left"].map((name) => field(made, name))).toEqual([
+      "5.00 USD per day (UTC)",
+      "0.00 USD",
+      "0.00 USD",
+      "5.00 USD",
+    ])
+    const counted = await printed(`tollgate budget create ${id} 500/day --name Words --unit tokens`)
+    expect(field(counted, "left")).toBe("500 tokens")
+    const listed = await printed(`tollgate budget list ${id}`)
+    expect(listed).toMatch(/ Daily +all calls +5\.00 USD\/day +0\.00 +0\.00 +5\.00 /)
+    expect(listed).toMatch(/ Words +all calls +500 tokens\/day +0 +0 +500 /)
+  })
+
+  test("the outcome of an open call is open", async () => {
+    const { id, key } = await gateway.account("1")
+    const { held, release } = heldBack(json(200, chatCompletion("hi", { usage: usage(1_200, 5, 200) })))
+    provider.replyOnce(held)
+    const arrived = provider.requests.length + 1
+    const answered = chat(gateway, key)
+    await provider.exchange(arrived)
+    const [call] = await gateway.calls(`?account=${id}`)
+    expect(field(await printed(`tollgate receipt ${call?.id}`), "outcome")).toBe("open")
+    expect((await run("tollgate audit")).out).toMatch(/ accounts, 1 open hold, at /)
+    release()
+    expect((await answered).status).toBe(200)
   })
 
   test("a list that is cut says so, and goes on where it ended", async () => {

@@ -170,7 +170,7 @@ test("docs/budgets.md", async () => {
   expect(said).toContain("Search team")
   expect(said).toContain("group acme/search/anna")
   expect(said).toMatch(/100000 tokens per minute \(UTC\)/)
-  expect(said).toMatch(/900 USD until/)
+  expect(said).toMatch(/900\.00 USD until/)
   expect(said).toContain("Deleted the budget")
   expect(said).toMatch(/"admitted":true,.*"budgets":\[.*"name":"Organisation"/)
   expect(said).toMatch(/ changed +configured +Agreed with finance +All calls: 750 usd per month; hard/)
