@@ -14,7 +14,7 @@ const DEFAULT_TOLERANCE = 0.5
 export const reconcile = adminCommand({
   is_list: true,
   summary: "Compare a provider's usage export with the journal",
-  details: `FILE has the pages of the provider's usage API, grouped by model, and also by key if you use --keys: one page, or an array of pages. For openrouter it is the CSV of its activity, whose requests are also matched by their ids, or the JSON of its activity by days. Usage of embeddings has a file of its own, and is compared with the calls for embeddings only. This command uses no network but the gateway's. It compares each hour, or day, and explains differences by attempts that did not answer, estimates, calls that were cut, calls at the bounds of the step, and calls from elsewhere, in this order. Steps without data and steps that ended less than 24 hours ago are not compared. Amounts are at the configured prices. Charges never change. The exit code is 1 if more than the tolerance is unexplained or from elsewhere (default: ${DEFAULT_TOLERANCE} %), if the provider counts tokens of a model to which there are no calls, or if there are sums but none could be compared.`,
+  details: `FILE has the pages of the provider's usage API, grouped by model, and also by key if you use --keys: one page, or an array of pages. For openrouter it is the CSV of its activity, whose requests are also matched by their ids, or the JSON of its activity by days. Usage of embeddings has a file of its own, and is compared with the calls for embeddings only. This command uses no network but the gateway's. It compares each hour, or day, and explains differences by attempts that failed or gave no answer, estimates, calls that were cut, calls at the bounds of the step, and calls from elsewhere, in this order. Steps without data and steps that ended less than 24 hours ago are not compared. Amounts are at the configured prices. Charges never change. The exit code is 1 if more than the tolerance is unexplained or from elsewhere (default: ${DEFAULT_TOLERANCE} %), if the provider counts tokens of a model to which there are no calls, or if there are sums but none could be compared.`,
   words: {
     "<provider>": ["the provider of the export", providers],
     "<file>": "the export",
@@ -91,7 +91,7 @@ function readExport(provider: Provider, file: string) {
   const exported = readUsageExport(provider, value)
   if (exported === null)
     throw new CliError(
-      `${file} is no usage of ${provider} by model: save the pages of one usage API, grouped by model, or for openrouter the CSV or JSON of its activity`,
+      `${file} is not an export of ${provider}'s usage by model: save the pages of one usage API, grouped by model, or for openrouter the CSV or JSON of its activity`,
     )
   return { value, exported }
 }

@@ -43,10 +43,10 @@ export const refusals = adminCommand({
 const { "--key <ID>": _key, ...ATTEMPT_WORDS } = CALL_WORDS
 const attemptColumn = columnsOf(AttemptBody)
 
-/** `tollgate attempts`: which attempts at providers did not answer, and can cost money (D93). */
+/** `tollgate attempts`: which attempts at providers failed or gave no answer, and can cost money (D93). */
 export const attempts = adminCommand({
   is_list: true,
-  summary: "Count attempts at providers that did not answer",
+  summary: "Count attempts at providers that failed or gave no answer",
   details:
     "Counts the attempts that may have reached a provider but did not become the answer of their call. The provider may bill them. Default: the last 7 days. tollgate receipt shows the attempts of a call.",
   words: { ...ATTEMPT_WORDS, "--upstream <NAME>": "only attempts at this upstream" },

@@ -50,7 +50,7 @@ export const ReconciledSums = Type.Object({
     { input: Money, cached_input: Money, output: Money },
     { description: "The highest prices of the calls, in USD per million tokens." },
   ),
-  attempts: { ...Count, description: "Attempts that did not answer." },
+  attempts: { ...Count, description: "Attempts that failed or gave no answer." },
   estimated: doubtful("Calls whose tokens are estimates in part or in whole."),
   cut: doubtful(
     "Other calls that were cut, or were released although the provider may have worked on them; the latter are not in `calls`.",

@@ -630,6 +630,6 @@ describe("D98 tollgate reconcile", () => {
       TOLLGATE_ADMIN_TOKEN: ADMIN_TOKEN,
     })
     expect(said.code).toBe(1)
-    expect(said.err).toContain("is no usage of anthropic by model")
+    expect(said.err).toContain("is not an export of anthropic's usage by model")
   })
 })

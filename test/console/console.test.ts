@@ -427,13 +427,15 @@ describe.skipIf(browserless("/console works"))(`D50: /console in headless Chromi
   )
 
   test(
-    "D93: attempts that did not answer are shown beside the upstreams",
+    "D93: attempts that failed or gave no answer are shown beside the upstreams",
     async () => {
       const client = connect(gateway.address, { max: 1, onnotice: () => {} })
       await client`INSERT INTO tollgate.attempts (id, ordinal, account_id, upstream, upstream_key, failure, duration_ms, ended_at)
         SELECT id, 7, account_id, ${HOSTILE}, 'a', 'timeout', 1, now() FROM tollgate.holds LIMIT 1`
       await visit("#/upstreams")
-      const row = page.getByRole("table", { name: "Attempts that did not answer" }).locator("tbody tr")
+      const row = page
+        .getByRole("table", { name: "Attempts that failed or gave no answer" })
+        .locator("tbody tr")
       const cells = await row.first().locator("td").allInnerTexts()
       expect([cells[0], cells[1], cells[3], cells[4]]).toEqual([HOSTILE, "a", "timeout", "1"])
       await client.end()

@@ -192,7 +192,7 @@ export function reportRoutes({ ledger }: Operators) {
           }),
         },
         operationId: "listAttempts",
-        summary: "List attempts that did not answer",
+        summary: "List attempts that failed or gave no answer",
         description:
           "Counts the attempts that may have reached a provider but did not become the answer of their call, by upstream, key, model and outcome. The provider may bill them. Each is an entry of the journal, and `GET /admin/calls/{id}` shows those of a call. Attempts of calls before version 0.3 are shown with their calls only.",
         invalid: "from",

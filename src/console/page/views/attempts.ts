@@ -8,8 +8,8 @@ import { columnsOf, list } from "../table.ts"
 export function attempts(visit: Visit): ViewPart {
   const column = columnsOf(AttemptBody)
   return list(visit, {
-    title: "Attempts that did not answer, last 7 days",
-    label: "Attempts that did not answer",
+    title: "Attempts that failed or gave no answer, last 7 days",
+    label: "Attempts that failed or gave no answer",
     columns: [
       ...column.each("upstream", "upstream_key"),
       column("model", ({ model }) => modelLink(model)),
