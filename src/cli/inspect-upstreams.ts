@@ -35,7 +35,8 @@ export async function inspectUpstreams(config: Config, calls: boolean): Promise<
 /** Names the preset of an upstream too, and the reason for it (D83). */
 function withPreset(verdict: FindingVerdict, { preset }: Upstream): FindingVerdict {
   const by = preset?.from === "provider" ? "provider" : "the host of base_url"
-  const words = preset === null ? "no preset" : `preset ${preset.name}, by ${by}`
+  const words =
+    preset === null ? "no provider of docs/providers.md has this address" : `preset ${preset.name}, by ${by}`
   if (typeof verdict === "string") return `${verdict}; ${words}`
   return [`${verdict[0]}; ${words}`, verdict[1]]
 }
@@ -57,7 +58,9 @@ async function connect({ base_url, proxy, timeouts, tls }: Upstream): Promise<st
 function notReachable(upstream: Upstream, code: string): FindingVerdict {
   const { name, timeouts } = upstream
   const late = code === "CONNECT_TIMEOUT"
-  const found = late ? `no connection within ${timeouts.connect_ms / 1_000} s` : `not reachable (${code})`
+  const found = late
+    ? `no connection within ${timeouts.connect_ms / 1_000} s`
+    : unreachableWords(upstream, code)
   if (/CERT|SELF_SIGNED|UNABLE_TO|ALTNAME/.test(code))
     return [
       found,
@@ -69,6 +72,11 @@ function notReachable(upstream: Upstream, code: string): FindingVerdict {
       `The server does not speak TLS there: write http:// in upstreams.${name}.base_url if that is right, or correct its port.`,
     ]
   return [found, addressFix(upstream)]
+}
+
+function unreachableWords({ base_url, proxy }: Upstream, code: string): string {
+  if (code !== "ENOTFOUND") return `not reachable (${code})`
+  return `the host name ${new URL(proxy ?? base_url).hostname} is unknown (${code})`
 }
 
 function addressFix({ name, proxy }: Upstream): string {
@@ -96,7 +104,7 @@ async function probe(upstream: Upstream, key: Credential, config: Config): Promi
     if (status >= 500)
       return [`answers with an error (status ${status})${quotedMessage(text, secrets)}`, LATER]
     if (status < 300)
-      return `reachable, ${acceptedWords(upstream, key)}${missingWords(text, upstream, config)}`
+      return `reachable, ${acceptedWords(upstream, key, text)}${missingWords(text, upstream, config)}`
     const unlisted = `reachable (status ${status}), but it has no model list, so the key was not tested`
     return (status === 404 ? misplacedPath(upstream) : null) ?? unlisted
   } catch (error) {
@@ -107,29 +115,40 @@ async function probe(upstream: Upstream, key: Credential, config: Config): Promi
 }
 
 /** The meaning of a success for the key. Without a preset, the list may be public. */
-function acceptedWords({ preset }: Upstream, { api_key }: Credential): string {
+function acceptedWords(upstream: Upstream, { api_key }: Credential, text: string): string {
+  const is_named = upstream.preset !== null
+  if (!is_named && listIn(text) === null)
+    return `but its answer to GET /${probePath(upstream)} is not a list of models: check base_url`
   if (api_key === null) return "without a key"
-  return preset === null
-    ? "and lists its models, but the list may be public; --call tests the key"
-    : "and accepts the key"
+  return is_named
+    ? "and accepts the key"
+    : "and lists its models, but the list may be public; --call tests the key"
 }
 
 function endpointOf({ preset, family }: Upstream) {
   return presets[preset?.name ?? ""]?.[family]
 }
 
+function probePath(upstream: Upstream): string {
+  return endpointOf(upstream)?.probe ?? (upstream.family === "chat" ? "models" : "v1/models")
+}
+
 function probeUrl(upstream: Upstream): string {
-  const named = endpointOf(upstream)?.probe
-  const url = new URL(named ?? (upstream.family === "chat" ? "models" : "v1/models"), `${upstream.base_url}/`)
+  const url = new URL(probePath(upstream), `${upstream.base_url}/`)
   url.search = upstream.query
   return url.href
+}
+
+/** The entries of a list of models; null if the text is none. */
+function listIn(text: string): readonly unknown[] | null {
+  const data: unknown = objectOf(parseJson(text)).data
+  return Array.isArray(data) ? data : null
 }
 
 /** The models of this upstream that are not in its list, in words. Some lists add a vendor or a version to a name. */
 function missingWords(text: string, upstream: Upstream, { models }: Config): string {
   if (endpointOf(upstream)?.unlisted === true) return ""
-  const data: unknown = objectOf(parseJson(text)).data
-  const listed = Array.isArray(data) ? data.map((entry) => objectOf(entry).id) : []
+  const listed = (listIn(text) ?? []).map((entry) => objectOf(entry).id)
   const ids = listed.filter((id) => typeof id === "string")
   if (ids.length === 0) return ""
   const used = models.flatMap(({ routes }) => routes).filter((route) => route.upstream.name === upstream.name)

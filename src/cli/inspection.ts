@@ -4,6 +4,7 @@ import { type Config, ConfigError } from "../config/config.ts"
 import { checkExposure, type Environment, readEnvironment } from "../config/environment.ts"
 import type { Sources } from "../config/values.ts"
 import { findEmbedded } from "../embedded/embedded.ts"
+import { isLocked } from "../embedded/lock.ts"
 import { requirePrograms } from "../embedded/programs.ts"
 import type { Address } from "../ledger/database/address.ts"
 import { databaseReason } from "../ledger/database/database.ts"
@@ -36,7 +37,7 @@ export async function inspect(sources: Sources, calls: boolean): Promise<Finding
     config === null ? [] : signIn(env, config),
     Promise.all(
       addresses(env, config).map(async ([host, port, names]) =>
-        finding(`port ${port}`, await listening(host, port, names)),
+        finding(`port ${port}`, await listening(host, port, names, env.data_dir)),
       ),
     ),
   ])
@@ -186,11 +187,12 @@ function addresses({ host, port }: Environment, config: Config | null): [string,
   return admin === null ? [clients] : [clients, [admin.host, admin.port, ["admin.host", "admin.port"]]]
 }
 
-/** True if the address is free. An address that a running gateway uses is fine. */
+/** True if the address is free. An address of the gateway that runs with this data directory is fine. */
 async function listening(
   host: string,
   port: number,
   [host_name, port_name]: AddressNames,
+  data_dir: string,
 ): Promise<FindingVerdict> {
   try {
     Bun.listen({ hostname: host, port, socket: { data() {} } }).stop(true)
@@ -198,12 +200,14 @@ async function listening(
   } catch (error) {
     if (errorCode(error) !== "EADDRINUSE")
       return [
-        `cannot listen on ${host}: ${databaseReason(error)}`,
+        `cannot listen on ${host}: ${errorCode(error) === "ENOTFOUND" ? "the host name is unknown" : databaseReason(error)}`,
         `Set ${host_name} to an address of this machine, and ${port_name} to a port that this user can use.`,
       ]
-    if (await isGateway(host, port)) return "in use by a running gateway"
-    const fix = `Stop that program, or set ${port_name} to another port.`
-    return [`another program listens on ${host}:${port}`, fix]
+    const is_gateway = await isGateway(host, port)
+    if (is_gateway && isLocked(data_dir)) return "in use by a running gateway"
+    const program = is_gateway ? "a gateway with another data directory" : "another program"
+    const fix = `Stop that ${is_gateway ? "gateway" : "program"}, or set ${port_name} to another port.`
+    return [`${program} listens on ${host}:${port}`, fix]
   }
 }
 

@@ -7,13 +7,20 @@ const { O_RDWR, O_CREAT, O_NOFOLLOW, O_NONBLOCK } = fs.constants
 const LOCK_EX = 2
 const LOCK_NB = 4
 
+const FILE = "gateway.lock"
+
+/** True if a gateway uses `folder`, or was killed while it did. */
+export function isLocked(folder: string): boolean {
+  return fs.existsSync(join(folder, FILE))
+}
+
 /**
  * Locks `folder` for this process, or throws a sentence that names the process which has the lock. The kernel holds it
  * (flock), so it ends with the process. A reused pid, or a container where every gateway is pid 1, cannot be mistaken
  * for the holder; the pid in the file is only for the sentence. Returns how to release the lock, which removes its file.
  */
 export function lockFolder(folder: string): () => void {
-  const path = join(folder, "gateway.lock")
+  const path = join(folder, FILE)
   for (;;) {
     const file = fs.openSync(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK, 0o644)
     if (libc().symbols.flock(file, LOCK_EX | LOCK_NB) !== 0) {

@@ -74,13 +74,19 @@ describe("D84 the smallest request that costs nothing", () => {
       "lists the model",
       json(200, { data: [{ id: "models/theirs" }] }),
       {},
-      "true upstream first: reachable, and lists its models, but the list may be public; --call tests the key; no preset",
+      "true upstream first: reachable, and lists its models, but the list may be public; --call tests the key; no provider of docs/providers.md has this address",
     ],
     [
       "without a key",
-      json(200, {}),
+      json(200, { data: [] }),
       { upstream: { api_key: undefined } },
-      "true upstream first: reachable, without a key; no preset",
+      "true upstream first: reachable, without a key; no provider of docs/providers.md has this address",
+    ],
+    [
+      "an answer that is no list, as of a page at the address",
+      json(200, {}),
+      {},
+      "true upstream first: reachable, but its answer to GET /models is not a list of models: check base_url; no provider of docs/providers.md has this address",
     ],
     [
       "does not list the model",
@@ -106,7 +112,7 @@ describe("D84 the smallest request that costs nothing", () => {
       "a short key is a word of its own",
       refused(401, "please check k: (k) k"),
       { upstream: { api_key: "k" } },
-      "false upstream first: refuses the key (status 401): please check [redacted]: ([redacted]) [redacted]; no preset | Correct upstreams.first.api_key.",
+      "false upstream first: refuses the key (status 401): please check [redacted]: ([redacted]) [redacted]; no provider of docs/providers.md has this address | Correct upstreams.first.api_key.",
     ],
     [
       "a preset that is named",
@@ -118,7 +124,7 @@ describe("D84 the smallest request that costs nothing", () => {
       "the provider's words, without the key",
       refused(401, `Incorrect key ${KEY}`),
       {},
-      "false upstream first: refuses the key (status 401): Incorrect key [redacted]; no preset | Correct upstreams.first.api_key.",
+      "false upstream first: refuses the key (status 401): Incorrect key [redacted]; no provider of docs/providers.md has this address | Correct upstreams.first.api_key.",
     ],
     [
       "a suspended account",
@@ -130,13 +136,13 @@ describe("D84 the smallest request that costs nothing", () => {
       "a rate",
       refused(429, "slow"),
       {},
-      "true upstream first: reachable, but the key is rate-limited now; no preset",
+      "true upstream first: reachable, but the key is rate-limited now; no provider of docs/providers.md has this address",
     ],
     [
       "another key of several",
       json(401, {}),
       { upstream: { api_key: undefined, keys: [{ name: "b", api_key: KEY }] } },
-      "false upstream first, key b: refuses the key (status 401); no preset | Correct this key.",
+      "false upstream first, key b: refuses the key (status 401); no provider of docs/providers.md has this address | Correct this key.",
     ],
   ]
   test.each(rows)("%s", async (_what, script, changes, found) => {
@@ -175,7 +181,7 @@ describe("D84 the smallest request that costs nothing", () => {
     const base_url = `https://127.0.0.1:${plain.port}/v1`
     const [line] = await check({ upstream: { base_url } }, true)
     expect(line).toMatch(
-      /^false upstream first: not reachable \(\w+\); no preset \| The server does not speak TLS there/,
+      /^false upstream first: not reachable \(\w+\); no provider of docs\/providers\.md has this address \| The server does not speak TLS there/,
     )
     plain.stop(true)
   })
@@ -184,7 +190,7 @@ describe("D84 the smallest request that costs nothing", () => {
     const silent = Bun.listen({ hostname: "127.0.0.1", port: 0, socket: { data() {} } })
     const upstream = { base_url: `https://127.0.0.1:${silent.port}/v1`, timeouts: { connect: "100ms" } }
     expect(await check({ upstream }, true)).toEqual([
-      "false upstream first: no connection within 0.1 s; no preset | Correct upstreams.first.base_url, or check the network and the firewall.",
+      "false upstream first: no connection within 0.1 s; no provider of docs/providers.md has this address | Correct upstreams.first.base_url, or check the network and the firewall.",
     ])
     silent.stop(true)
   })

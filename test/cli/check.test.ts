@@ -1,8 +1,9 @@
 import { afterAll, describe, expect, test } from "bun:test"
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import { createServer, type Server } from "node:net"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
+import { lockFolder } from "../../src/embedded/lock.ts"
 import { startScriptedIssuer } from "../oidc/scripted-issuer.ts"
 import { emptyDatabase } from "../support/database.ts"
 import { ADMIN_TOKEN, type ConfigChanges, configFor, startGateway } from "../support/gateway.ts"
@@ -46,7 +47,9 @@ const upstream = Bun.serve({
     if (!new URL(url).pathname.startsWith("/v1/m")) return new Response(null, { status: 404 })
     asked.push(`${method} ${new URL(url).pathname} ${headers.get("anthropic-version") ?? "-"}`)
     const statuses: Record<string, number> = { refused: 401, broken: 500, unknown: 404 }
-    return new Response(null, { status: shown === SECRET ? 200 : (statuses[shown ?? ""] ?? 403) })
+    return shown === SECRET
+      ? Response.json({ data: [] })
+      : new Response(null, { status: statuses[shown ?? ""] ?? 403 })
   },
 })
 const mute = createServer((socket) => socket.destroy()).listen(0, "127.0.0.1")
@@ -132,13 +135,15 @@ describe("tollgate check", () => {
       "true configuration: FILE: 2 models, 2 upstreams",
       "true operators: /admin shares the port of the clients",
       "true database: reachable, and its tables match this version",
-      "true upstream first: reachable, and lists its models, but the list may be public; --call tests the key; no preset",
-      "true upstream counter: reachable, and lists its models, but the list may be public; --call tests the key; no preset",
+      "true upstream first: reachable, and lists its models, but the list may be public; --call tests the key; no provider of docs/providers.md has this address",
+      "true upstream counter: reachable, and lists its models, but the list may be public; --call tests the key; no provider of docs/providers.md has this address",
       "true port 0: the gateway picks a free port",
     ])
     expect(new Set(asked)).toEqual(new Set(["GET /v1/models -", "GET /v1/models 2023-06-01"]))
   })
 
+  // Longer than a label of a host name may be, so that no name server is asked.
+  const NO_NAME = "n".repeat(64)
   const CORRECT = "Correct the file. docs/configuration.md describes every key."
   const shards = [{ name: "eu", url: "postgres://tollgate:s3cret@127.0.0.1:1/ledger" }]
   const first = (upstream: object) => ({
@@ -186,8 +191,8 @@ describe("tollgate check", () => {
           },
         }
       }),
-      "upstream first: base_url has no path, and the gateway appends /chat/completions to it; no preset | Add the path of the provider's API to upstreams.first.base_url: usually /v1.",
-      "upstream counter: base_url ends with /v1, and the gateway appends /v1/messages to it; no preset | Remove /v1 from the end of upstreams.counter.base_url.",
+      "upstream first: base_url has no path, and the gateway appends /chat/completions to it; no provider of docs/providers.md has this address | Add the path of the provider's API to upstreams.first.base_url: usually /v1.",
+      "upstream counter: base_url ends with /v1, and the gateway appends /v1/messages to it; no provider of docs/providers.md has this address | Remove /v1 from the end of upstreams.counter.base_url.",
     ],
     [
       "D39 a door that is open",
@@ -227,23 +232,28 @@ describe("tollgate check", () => {
     [
       "keys that the upstreams refuse",
       to(() => ({ upstreams: upstreams("refused", "wrong") })),
-      "upstream first: refuses the key (status 401); no preset | Correct upstreams.first.api_key.",
-      "upstream counter: refuses the key (status 403); no preset | Correct upstreams.counter.api_key.",
+      "upstream first: refuses the key (status 401); no provider of docs/providers.md has this address | Correct upstreams.first.api_key.",
+      "upstream counter: refuses the key (status 403); no provider of docs/providers.md has this address | Correct upstreams.counter.api_key.",
     ],
     [
       "an upstream that fails",
       to(() => ({ upstreams: upstreams("broken", "unknown") })),
-      "upstream first: answers with an error (status 500); no preset | Try again later, or ask the provider.",
+      "upstream first: answers with an error (status 500); no provider of docs/providers.md has this address | Try again later, or ask the provider.",
     ],
     [
       "an upstream that is not there",
       to(() => first({ base_url: "http://127.0.0.1:1/v1" })),
-      /^upstream first: not reachable \(\w+\); no preset \| Correct upstreams\.first\.base_url, or check the network and the firewall\.$/,
+      /^upstream first: not reachable \(\w+\); no provider of docs\/providers\.md has this address \| Correct upstreams\.first\.base_url, or check the network and the firewall\.$/,
+    ],
+    [
+      "an upstream whose name is unknown",
+      to(() => first({ base_url: `http://${NO_NAME}/v1` })),
+      `upstream first: the host name ${NO_NAME} is unknown (ENOTFOUND); no provider of docs/providers.md has this address | Correct upstreams.first.base_url, or check the network and the firewall.`,
     ],
     [
       "a proxy that is not there (D59)",
       to(() => first({ base_url: "http://provider.test/v1", proxy: "http://u:s3cret@127.0.0.1:1" })),
-      /^upstream first: not reachable \(\w+\); no preset \| Correct the proxy \(upstreams\.first\.proxy, proxy or HTTPS_PROXY\) or upstreams\.first\.base_url\.$/,
+      /^upstream first: not reachable \(\w+\); no provider of docs\/providers\.md has this address \| Correct the proxy \(upstreams\.first\.proxy, proxy or HTTPS_PROXY\) or upstreams\.first\.base_url\.$/,
     ],
     [
       "a port that somebody else has",
@@ -254,6 +264,16 @@ describe("tollgate check", () => {
       "an address of another machine",
       at(() => ({ HOST: "192.0.2.1", PORT: "8099" })),
       /^port 8099: cannot listen on 192\.0\.2\.1: .* \| Set HOST to an address of this machine/,
+    ],
+    [
+      "an address whose name is unknown",
+      at(() => ({ HOST: NO_NAME, PORT: "8099" })),
+      /^port 8099: cannot listen on n{64}: the host name is unknown \| Set HOST to an address of this machine/,
+    ],
+    [
+      "a port that a gateway with another data directory has",
+      at(() => ({ PORT: String(gateway.service.server.port) })),
+      /^port \d+: a gateway with another data directory listens on 127\.0\.0\.1:\d+ \| Stop that gateway, or set PORT to another port\.$/,
     ],
     [
       "the operators' port that somebody else has",
@@ -272,7 +292,14 @@ describe("tollgate check", () => {
   })
 
   test("a gateway that has the port already is as it should be", async () => {
-    const findings = await check({}, { PORT: String(gateway.service.server.port) })
+    const data_dir = join(folder, "its-data")
+    mkdirSync(data_dir)
+    const unlock = lockFolder(data_dir)
+    const findings = await check(
+      {},
+      { PORT: String(gateway.service.server.port), TOLLGATE_DATA_DIR: data_dir },
+    )
+    unlock()
     expect(findings.at(-1)).toMatchObject({ ok: true, found: "in use by a running gateway" })
   })
 
