@@ -8,11 +8,9 @@ import { type EndOfWait, UnreadBodies } from "./unread-bodies.ts"
 type Limits = Pick<Config["limits"], "memory_bytes" | "body_bytes">
 /** Smaller bodies are freed by the runtime soon enough. */
 export const LARGE_BYTES = 65_536
-/** Freed memory may not be collected yet. This much is collected after a second, or earlier if a request needs it. */
+/** This much of freed memory is collected after a second if no request needs it. */
 const COLLECT_BYTES = 67_108_864
 const COLLECT_MS = 1_000
-/** Ample time for a collection beside the event loop. */
-const COLLECTED_MS = 500
 /** An account with at most this part of the memory does not wait for a collection. */
 const LITTLE = 1 / 16
 /** Default of `limits.memory`: this part of the memory that the processes of the gateway may use. */
@@ -34,10 +32,11 @@ export class Memory {
   readonly unread: UnreadBodies
   readonly #default_bytes: number
   readonly #share = new FairShare()
-  /** Memory that large bodies gave back since the latest collection began, by account. */
+  /** Memory that large bodies gave back since the latest collection that was waited for, by account. */
   #freed = new FairShare()
-  /** The same before that, while the collection runs. */
-  #in_collection = new FairShare()
+  /** Bytes of it since any collection. */
+  #garbage_bytes = 0
+  #collected_ms = Number.NEGATIVE_INFINITY
   #due: Timer | undefined
   #collecting: Promise<void> | null = null
 
@@ -64,12 +63,12 @@ export class Memory {
    * large bodies gave back is collected first. An account that has and gave back little does not wait for what others gave back (D78).
    */
   take(account_id: string, bytes: number, limit_bytes: number): Promise<void> | null | false {
-    const freed_bytes = this.#freed.used + this.#in_collection.used
+    const freed_bytes = this.#freed.used
     if (this.#share.acquire(account_id, bytes, limit_bytes - freed_bytes)) return null
     if (freed_bytes === 0 || !this.#share.acquire(account_id, bytes, limit_bytes)) return false
+    const has_little = this.#share.of(account_id) + this.#freed.of(account_id) <= limit_bytes * LITTLE
     const collected = this.#collect()
-    const parts = [this.#share, this.#freed, this.#in_collection].map((share) => share.of(account_id))
-    return parts.reduce((sum, part) => sum + part) <= limit_bytes * LITTLE ? null : collected
+    return has_little ? null : collected
   }
 
   /** Takes bytes of a call that runs, also beyond the limit: it is not cut for want of memory. */
@@ -86,31 +85,32 @@ export class Memory {
     this.#share.release(account_id, bytes)
     if (bytes < LARGE_BYTES) return
     this.#freed.add(account_id, bytes)
-    this.#collectSoon()
+    this.#garbage_bytes += bytes
+    if (this.#garbage_bytes < COLLECT_BYTES) return
+    this.#due ??= setTimeout(() => this.#collectNow(false), COLLECT_MS).unref()
   }
 
-  /** Nobody waits for this memory. */
-  #collectSoon(): void {
-    if (this.#freed.used < COLLECT_BYTES) return
-    this.#due ??= setTimeout(() => void this.#collect(), COLLECT_MS).unref()
-  }
-
+  /** Resolves once what was given back is collected. There is at most one such collection in `COLLECT_MS`. */
   #collect(): Promise<void> {
     this.#collecting ??= this.#collection()
     return this.#collecting
   }
 
-  /** A collection beside the event loop. With 100 MiB to free the loop stops for 9 ms, and for 46 by one that it waits for. */
   async #collection(): Promise<void> {
-    this.#in_collection = this.#freed
+    const wait_ms = Math.max(0, this.#collected_ms + COLLECT_MS - performance.now())
+    await new Promise((resolve) => setTimeout(resolve, wait_ms).unref())
+    this.#collectNow(true)
     this.#freed = new FairShare()
+    this.#collected_ms = performance.now()
+    this.#collecting = null
+  }
+
+  /** With 100 MiB to free, the event loop stops for 46 ms, and for 9 if it does not wait for the end. */
+  #collectNow(waits: boolean): void {
     clearTimeout(this.#due)
     this.#due = undefined
-    Bun.gc(false)
-    await new Promise((resolve) => setTimeout(resolve, COLLECTED_MS).unref())
-    this.#in_collection = new FairShare()
-    this.#collecting = null
-    this.#collectSoon()
+    this.#garbage_bytes = 0
+    Bun.gc(waits)
   }
 }
 
