@@ -110,7 +110,9 @@ export async function openStage() {
   }
 
   async function sink(): Promise<string> {
-    const made = { name: `sink-${crypto.randomUUID()}`, url: "https://billing.example.com/tollgate" }
+    // Nothing to deliver, because a sink whose delivery fails is not active.
+    const from = new Date(Date.now() + 3_600_000).toISOString()
+    const made = { name: `sink-${crypto.randomUUID()}`, url: "https://billing.example.com/tollgate", from }
     return (await gateway.admin<{ id: string }>("POST", "/sinks", made)).id
   }
 
