@@ -1,5 +1,5 @@
 import { checksumHolds } from "../admission/key.ts"
-import { GatewayError } from "../errors.ts"
+import { catalogue, GatewayError } from "../errors.ts"
 import type { AgentSession } from "../wire/call.ts"
 
 /**
@@ -80,14 +80,17 @@ export function hasVersionHeader(headers: Headers, vendors: readonly string[]): 
   return vendorOf(headers, vendors) !== undefined
 }
 
+/** Anthropic SDKs append `/v1` to their base URL. */
+const TWICE_V1 = `${catalogue.not_found.message} The base URL of Anthropic SDKs has no /v1.`
+
 /**
  * The vendor in a path that ends with `suffix`: its first segment as it stands, because an escaped name is another one (D21).
  * Throws `not_found` if it is not one of `vendors`.
  */
 export function vendorInPath(path: string, suffix: string, vendors: readonly string[]): string {
   const vendor = path.slice(1, -suffix.length)
-  if (!vendors.includes(vendor)) throw new GatewayError("not_found")
-  return vendor
+  if (vendors.includes(vendor)) return vendor
+  throw new GatewayError("not_found", vendor === "v1" ? { message: TWICE_V1 } : {})
 }
 
 /**

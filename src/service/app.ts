@@ -38,6 +38,7 @@ export function createApp(gateway: Gateway, operators: Operators, audience: Audi
     const { origins } = gateway.config.cors
     return origins.length > 0 && audience !== "operators" && !isForOperators(path) ? origins : NO_ORIGINS
   }
+  const has_admin = audience !== "clients" && operators.admin_token !== null
   const answered = (request: Request, route: string, status: number, code: string | null) => {
     // A call that ended because its client left must not count as an error of the gateway.
     if (status >= 500 && request.signal.aborted) [status, code] = [CLIENT_LEFT, null]
@@ -48,7 +49,7 @@ export function createApp(gateway: Gateway, operators: Operators, audience: Audi
     .onError(async ({ error, code, request, path, route, set }) => {
       // The status of the answer counts. With any other Elysia would make a second response of it: a quarter of the time of a refusal.
       set.status = 200
-      const fault = code === "NOT_FOUND" ? unknownRoute(audience) : faultOf(error)
+      const fault = code === "NOT_FOUND" ? unknownRoute(audience, path, has_admin) : faultOf(error)
       logFault(gateway.log, fault, requestId(request))
       const origins = originsAt(path)
       const answer =
@@ -143,8 +144,11 @@ function logFault(log: Gateway["log"], { code, status, detail }: GatewayError, r
   else if (status >= 500 && typeof cause === "string") log.warn({ code, cause, request_id }, "request failed")
 }
 
+const ADMIN_PATHS = "This path does not exist. The paths of /admin are in the reference: /docs."
+
 /** A 404 that names the available paths (D33). */
-function unknownRoute(audience: Audience): GatewayError {
+function unknownRoute(audience: Audience, path: string, has_admin: boolean): GatewayError {
+  if (has_admin && path.startsWith("/admin/")) return new GatewayError("not_found", { message: ADMIN_PATHS })
   if (audience === "operators") {
     return new GatewayError("not_found", {
       message: "This path does not exist. Available: /admin and /metrics. Full reference: /docs.",

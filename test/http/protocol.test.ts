@@ -68,8 +68,6 @@ describe("D33 an unknown route is a 404 that says what exists", () => {
     "/v1/chat",
     "/openai/v1/chat/completions",
     "/anthropic/v1/models",
-    "/admin",
-    "/admin/",
     "/docs/",
     "/docs/assets/../../package.json",
     "/.env",
@@ -90,6 +88,17 @@ describe("D33 an unknown route is a 404 that says what exists", () => {
       }
     },
   )
+})
+
+test.each([
+  ["/v1/v1/messages", /GET \/v1\/models\. .*The base URL of Anthropic SDKs has no \/v1\.$/],
+  ["/v1/v1/messages/count_tokens", /The base URL of Anthropic SDKs has no \/v1\.$/],
+  ...["/admin", "/admin/", "/admin/nothing"].map(
+    (target) =>
+      [target, /^This path does not exist\. The paths of \/admin are in the reference: \/docs\.$/] as const,
+  ),
+])("D33 the 404 of %s says where its caller should look", async (target, message) => {
+  expectError(await harness.ask({ method: "POST", target }), "not_found", { message })
 })
 
 describe("D33 HEAD works where GET does, without a body", () => {
