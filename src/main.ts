@@ -1,4 +1,3 @@
-import { mkdirSync, realpathSync } from "node:fs"
 import { resolve } from "node:path"
 import { checkExposure, type Environment, readEnvironment } from "./config/environment.ts"
 import { type Loaded, takeSnapshot } from "./config/load.ts"
@@ -7,7 +6,7 @@ import { demoAccount } from "./demo/account.ts"
 import { demoConfig } from "./demo/demo-config.ts"
 import { startDemoProvider } from "./demo/provider.ts"
 import { startEmbedded } from "./embedded/embedded.ts"
-import { lockFolder } from "./embedded/lock.ts"
+import { lockFolder, makeDataDir } from "./embedded/lock.ts"
 import { MAIN, openShards } from "./ledger/shards.ts"
 import { type Log, openLog } from "./log.ts"
 import { Service } from "./service/service.ts"
@@ -132,8 +131,7 @@ async function open(
  * Locks the data directory for this process, as the embedded database would do. Returns the function that unlocks it.
  */
 function takeFolder(data_dir: string): () => void {
-  mkdirSync(data_dir, { recursive: true })
-  return lockFolder(realpathSync(data_dir))
+  return lockFolder(makeDataDir(data_dir))
 }
 
 /**

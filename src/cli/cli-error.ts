@@ -1,3 +1,5 @@
+import { systemReason } from "../system-reason.ts"
+
 /** A failure, as one sentence for the user. Exit code 1. */
 export class CliError extends Error {
   override readonly name: string = "CliError"
@@ -36,6 +38,6 @@ export function orFail<Value>(read: () => Value, before = ""): Value {
   try {
     return read()
   } catch (error) {
-    throw new CliError(`${before}${reasonOf(error)}`)
+    throw new CliError(`${before}${systemReason(error)}`)
   }
 }

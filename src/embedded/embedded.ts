@@ -2,7 +2,7 @@ import * as fs from "node:fs"
 import { connect, type SocketAddress } from "../ledger/database/address.ts"
 import type { LedgerLog } from "../ledger/events.ts"
 import { existingCluster, openCluster, USER } from "./cluster.ts"
-import { lockFolder } from "./lock.ts"
+import { lockFolder, makeDataDir } from "./lock.ts"
 import { existingPlace, findPlace, isForeign, takeOver } from "./place.ts"
 import * as postgres from "./postgres.ts"
 import { requirePrograms } from "./programs.ts"
@@ -30,8 +30,7 @@ export async function startEmbedded(options: {
 }): Promise<Embedded> {
   const { data_dir, log, durable = true } = options
   requirePrograms()
-  fs.mkdirSync(data_dir, { recursive: true })
-  const folder = fs.realpathSync(data_dir)
+  const folder = makeDataDir(data_dir)
   const closing = new AsyncDisposableStack()
   try {
     closing.defer(lockFolder(folder))

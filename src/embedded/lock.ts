@@ -1,6 +1,7 @@
 import { dlopen } from "bun:ffi"
 import * as fs from "node:fs"
 import { join } from "node:path"
+import { systemReason } from "../system-reason.ts"
 
 const { O_RDWR, O_CREAT, O_NOFOLLOW, O_NONBLOCK } = fs.constants
 /** Of flock(2): exclusive, without waiting. */
@@ -8,6 +9,19 @@ const LOCK_EX = 2
 const LOCK_NB = 4
 
 const FILE = "gateway.lock"
+
+/** Makes the data directory if needed, and returns its real path. Throws a sentence for the operator. */
+export function makeDataDir(data_dir: string): string {
+  try {
+    fs.mkdirSync(data_dir, { recursive: true })
+    return fs.realpathSync(data_dir)
+  } catch (error) {
+    const reason = systemReason(error)
+    throw new Error(`cannot create the data directory ${data_dir} (TOLLGATE_DATA_DIR): ${reason}`, {
+      cause: error,
+    })
+  }
+}
 
 /** True if a gateway uses `folder`, or was killed while it did. */
 export function isLocked(folder: string): boolean {

@@ -8,6 +8,7 @@ import type { Sources } from "../config/values.ts"
 import { parseYaml } from "../config/yaml.ts"
 import { type Address, USUAL_SCHEMA } from "../ledger/database/address.ts"
 import type { ShardAddress } from "../ledger/shards.ts"
+import { systemReason } from "../system-reason.ts"
 import { isObject } from "../wire/usage.ts"
 
 /** The place of the configuration, for the gateway and for `tollgate check`. */
@@ -50,12 +51,8 @@ function textOf(path: string, sources: Sources): string {
   try {
     return sources.readFile(path)
   } catch (error) {
-    throw new Error(`cannot read the configuration file ${path}: ${reasonOf(error)}`, { cause: error })
+    throw new Error(`cannot read the configuration file ${path}: ${systemReason(error)}`, { cause: error })
   }
-}
-
-function reasonOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error)
 }
 
 /**

@@ -165,7 +165,7 @@ describe("tollgate check", () => {
     [
       "a file that is not there",
       at(() => ({ TOLLGATE_CONFIG: "/nowhere.yaml" })),
-      /^configuration: cannot read the configuration file FILE: ENOENT/,
+      /^configuration: cannot read the configuration file FILE: no such file or directory \|/,
     ],
     ["a file that is no YAML", to(() => "models: ["), /^configuration: FILE: line 1: expected valid YAML /],
     [

@@ -423,7 +423,7 @@ describe("what cannot be done is said in a sentence", () => {
       "a list that is not there",
       () => ["nowhere.json", "--config", ok()],
       1,
-      /^tollgate: cannot read nowhere\.json: ENOENT/,
+      /^tollgate: cannot read nowhere\.json: no such file or directory\n$/,
     ],
     [
       "what is no JSON",

@@ -93,7 +93,7 @@ describe("tollgate serve", () => {
   test.each([
     ["--port http", "PORT: expected an integer from 0 to 65535"],
     ["--workers many", "--workers: expected an integer from 1 to "],
-    ["--config gone.yaml", "cannot read the configuration file gone.yaml: "],
+    ["--config gone.yaml", "cannot read the configuration file gone.yaml: no such file or directory\n"],
   ])("a flag is refused as its variable is: %s", async (flags, sentence) => {
     const ended = await shell.run(`tollgate serve ${flags}`)
     expect(ended).toMatchObject({ code: 1, out: "" })

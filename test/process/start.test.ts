@@ -82,6 +82,12 @@ describe("a start that cannot be is refused in one sentence, with exit code 1, a
         /^port \d+ on 127\.0\.0\.1 is already in use: stop the program that listens there, or change PORT$/,
     },
     {
+      name: "a data directory that cannot be made",
+      config: configFor("http://127.0.0.1:1"),
+      variables: () => ({ ...databaseVariables(fresh.address), TOLLGATE_DATA_DIR: "/dev/null/data" }),
+      complaint: "cannot create the data directory /dev/null/data (TOLLGATE_DATA_DIR): not a directory",
+    },
+    {
       name: "a database that cannot be reached",
       config: configFor("http://127.0.0.1:1"),
       variables: () => unreachable,
