@@ -156,20 +156,9 @@ function isHelp({ code }: CommanderError): boolean {
   return code === "commander.help" || code === "commander.helpDisplayed" || code === "commander.version"
 }
 
-/** The parser's message about an argument with choices. */
-const NO_CHOICE =
-  /^command-argument value '(.*)' is invalid for argument '([\w-]+)'\. Allowed choices are (.*)\.$/
-
-function noChoice(_message: string, value: string, name: string, choices: string): string {
-  return `"${value}" is not a ${name}: expected ${choices.replace(/, (?=[^,]*$)/, " or ")}`
-}
-
 /** The parser's message in one line, with its suggestion or where to look. */
 function sentenceOf({ message }: CommanderError, path: readonly string[]): string {
-  const sentence = message
-    .replace(/^error: /, "")
-    .replaceAll("\n", " ")
-    .replace(NO_CHOICE, noChoice)
+  const sentence = message.replace(/^error: /, "").replaceAll("\n", " ")
   if (sentence.endsWith("?)")) return sentence
   return `${sentence.replace(/\.$/, "")}; see "${path.join(" ")} --help"`
 }

@@ -39,7 +39,7 @@ describe("D52 what cannot be understood is one sentence, with the word that was 
     ],
     [
       "completion tcsh",
-      `"tcsh" is not a shell: expected bash, zsh or fish; see "tollgate completion --help"`,
+      `command-argument value 'tcsh' is invalid for argument 'shell'. Allowed choices are bash, zsh, fish; see "tollgate completion --help"`,
     ],
     ["credit Acme", `missing required argument 'amount'; see "tollgate credit --help"`],
     [
