@@ -40,6 +40,8 @@ export class StreamRelay implements OutletSource {
   /** The time at which the client stopped asking for more; null while it waits for bytes. */
   #unread_since_ms: number | null = null
   #output_seen = false
+  /** A long part that waits for its turn. */
+  #waiting: Uint8Array | null = null
   /** True if the latest event was stripped, because the LF of a split CRLF follows it. */
   #stripped = false
   /** The provider's own last event, held back until the charge is durable (D32). */
@@ -125,7 +127,9 @@ export class StreamRelay implements OutletSource {
         const part = next instanceof Promise ? await next : next
         if (part !== null && part.byteLength >= LONG_PART_BYTES) {
           this.#read_ms = null
+          this.#waiting = part
           await this.#options.turn(part.byteLength)
+          this.#waiting = null
         }
         sent = !this.#ended && this.#relay(part)
       } catch {
@@ -215,6 +219,21 @@ export class StreamRelay implements OutletSource {
     if (last !== null) this.#noteEvidence(this.#reading.take(last))
   }
 
+  /** A long part whose turn has not come is read for the settlement but never forwarded, too. */
+  #readWaiting(): void {
+    const part = this.#waiting
+    if (part === null) return
+    this.#waiting = null
+    if (this.#whole === undefined) this.#whole = WholeAnswer.begin(part, this.#options)
+    if (this.#whole !== null) return
+    try {
+      for (const event of this.#framer.feed(part))
+        if (!event.tail) this.#noteEvidence(this.#reading.take(event))
+    } catch (error) {
+      if (!(error instanceof EventTooLarge)) throw error
+    }
+  }
+
   #take(event: SseEvent, terminated = true): void {
     if (event.tail) {
       if (!this.#stripped) this.outlet.forward(event.parts)
@@ -260,6 +279,7 @@ export class StreamRelay implements OutletSource {
     if (this.#ended) return
     this.#ended = true
     clearTimeout(this.#timer)
+    this.#readWaiting()
     this.#readUnterminated()
     if (this.#reading.done || (this.#draining !== null && this.#reading.usage_final))
       this.#options.finishSource()

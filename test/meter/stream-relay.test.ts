@@ -478,6 +478,19 @@ test("D78 a long part waits for its turn, short ones do not", async () => {
   expect(asked).toEqual([long.length])
 })
 
+test("D78 a long part that waits for its turn when the stream ends is settled, and not shown", async () => {
+  const turn = () => Promise.withResolvers<void>().promise
+  const { provider, stream_relay, settled, client } = relay({ event_bytes: 100_000, turn })
+  const shown = client()
+  provider.send(text("a"))
+  await new Promise(setImmediate)
+  provider.send(text("x".repeat(16_384)) + usage)
+  await new Promise(setImmediate)
+  stream_relay.stop()
+  expect(await settled).toMatchObject({ usage: { state: "valid", usage: tokens } })
+  expect(await shown).toBe(text("a") + errorEvent)
+})
+
 describe("large chunks", () => {
   const options = { event_bytes: 1_000_000 }
   const mixed = (seed: number) => {
