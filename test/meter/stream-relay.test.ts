@@ -696,18 +696,11 @@ describe("D8 the limits", () => {
     })
   }
 
-  test("client_stalled: a client that takes nothing for stall is cut and settled", async () => {
-    const { stream_relay, provider, settled, seen } = relay({ stall_ms: 30, event_bytes: 1_000_000 })
-    const client = await connect(stream_relay)
-    client.stall()
-    provider.send(text("a"), ...SOCKETFUL)
-    expect(await settled).toMatchObject({ ending: "client_stalled" })
-    expect(seen).toMatchObject({ cut: 1, cancelled: 1, settlements: 1 })
-    await client.leave()
-  })
-
-  test("client_stalled: a client that has not taken what came when the time is over", async () => {
-    const { stream_relay, provider, settled, seen } = relay({ total_ms: 2_000, event_bytes: 1_000_000 })
+  test.each([
+    ["takes nothing for stall", { stall_ms: 30 }],
+    ["has not taken what came when the time is over", { total_ms: 2_000 }],
+  ])("client_stalled: a client that %s is cut and settled", async (_, limits) => {
+    const { stream_relay, provider, settled, seen } = relay({ ...limits, event_bytes: 1_000_000 })
     const client = await connect(stream_relay)
     client.stall()
     provider.send(text("a"), ...SOCKETFUL)
