@@ -1,5 +1,4 @@
 import { afterAll, expect, test } from "bun:test"
-import fixture from "../fixtures/request-cases.json"
 import type { Sides } from "../http/sides.ts"
 import { json, type Script, sseEvent } from "../support/provider.ts"
 import { postJson } from "../support/request.ts"
@@ -15,57 +14,40 @@ type Fields = Readonly<Record<string, unknown>>
 
 const LARGE_PNG = Buffer.concat([png(1_024, 1_024), Buffer.alloc(999_963)])
 const LARGE_PDF = Buffer.concat([pdf(600, "A page. ", true), Buffer.alloc(990_000, 0x20)])
-const MADE: Readonly<Record<string, string>> = {
-  "data:application/pdf;base64,<1,000,000 bytes>": dataUrl("application/pdf", LARGE_PDF),
-  "data:image/png;base64,<1,000,000 bytes of a PNG>": dataUrl("image/png", LARGE_PNG),
-  "<40,000 bytes of Base64>": Buffer.alloc(30_000, "any bytes at all").toString("base64"),
+const PDF_URL = dataUrl("application/pdf", LARGE_PDF)
+const PNG_URL = dataUrl("image/png", LARGE_PNG)
+const BASE64 = Buffer.alloc(30_000, "any bytes at all").toString("base64")
+
+const asks = (content: unknown, more: Fields = {}) => ({ messages: [{ role: "user", content }], ...more })
+const shows = (url: string) => asks([{ type: "image_url", image_url: { url } }], { max_tokens: 100 })
+const MCP = {
+  input: "hi",
+  max_output_tokens: 100,
+  tools: [{ type: "mcp", server_label: "m", server_url: "https://mcp.example.com" }],
+  max_tool_calls: 2,
 }
 
-/** A value of a case, with the bytes that stand for themselves. */
-function made(value: unknown): unknown {
-  if (typeof value === "string") return MADE[value] ?? value
-  if (Array.isArray(value)) return value.map(made)
-  if (typeof value !== "object" || value === null) return value
-  return Object.fromEntries(Object.entries(value).map(([name, item]) => [name, made(item)]))
-}
-
-/** A case by its name, as the call that it makes. */
-function caseOf(name: string): { readonly call: CaseCall; readonly body: Fields; readonly usage: Fields } {
-  const at = fixture.cases.findIndex((one) => one.name === name)
-  const found = fixture.cases[at]
-  if (found === undefined) throw new Error(`there is no case "${name}"`)
-  const { body, provider_usage } = typeof found.body === "string" ? (fixture.cases[at - 1] ?? found) : found
-  const filled = made(body) as Fields
-  const usage = (provider_usage ?? {}) as Fields
-  const operation = found.operation === "responses" ? "responses" : "chat"
-  return { call: { operation, body: filled, script: answerOf(operation, usage) }, body: filled, usage }
-}
-
-function answerOf(operation: "chat" | "responses", usage: Fields): Script {
-  if (operation === "responses")
-    return json(200, { object: "response", status: "completed", output: [], usage })
-  return json(200, { choices: [{ index: 0, message: { role: "assistant", content: "hi" } }], usage })
+/** A chat call, and the usage that the provider reports. */
+function chatCall(body: Fields, usage: Fields = {}): CaseCall {
+  const choices = [{ index: 0, message: { role: "assistant", content: "hi" } }]
+  return { body, script: json(200, { choices, usage }) }
 }
 
 const run = (call: CaseCall): Promise<Sides> => stage.run(callOf(call))
 const seen = ({ call }: Sides) => ({ held: call.held, charge: call.charge, notes: call.notes })
 
-test("R1: a PDF in an image_url", async () => {
-  const { call } = caseOf("a PDF in an image_url")
-  const file_data = MADE["data:application/pdf;base64,<1,000,000 bytes>"]
-  const messages = [{ role: "user", content: [{ type: "file", file: { file_data } }] }]
-  const as_file = await run({ ...call, body: { messages, max_tokens: 100 } })
-  expect(seen(await run(call))).toEqual({
-    held: as_file.call.held,
-    charge: cost({ input: 258_000, output: 100 }),
-    notes: [],
-  })
-  expect(as_file.call.held).toBe(cost({ written: CONTEXT_TOKENS, images: 100 }))
+test("R1: a PDF in an image_url is held as a file of the same bytes", async () => {
+  const call = chatCall(shows(PDF_URL), { prompt_tokens: 258_000, completion_tokens: 100 })
+  const as_file = asks([{ type: "file", file: { file_data: PDF_URL } }], { max_tokens: 100 })
+  const held = cost({ written: CONTEXT_TOKENS, images: 100 })
+  expect(seen(await run(call))).toEqual({ held, charge: cost({ input: 258_000, output: 100 }), notes: [] })
+  expect((await run({ ...call, body: as_file })).call.held).toBe(held)
 })
 
-test("R1: a picture in an image_url", async () => {
-  const { call, body } = caseOf("a picture in an image_url")
-  const data = MADE["data:image/png;base64,<1,000,000 bytes of a PNG>"]?.split(",")[1] ?? ""
+test("R1: a picture in an image_url is held as one picture", async () => {
+  const body = shows(PNG_URL)
+  const call = chatCall(body, { prompt_tokens: 1_100, completion_tokens: 100 })
+  const data = PNG_URL.split(",")[1] ?? ""
   const text_bytes = Buffer.byteLength(JSON.stringify(body.messages)) - data.length
   expect(seen(await run(call))).toEqual({
     held: cost({ written: text_bytes + 4_096, images: 100 }),
@@ -74,16 +56,19 @@ test("R1: a picture in an image_url", async () => {
   })
 })
 
-test("R3: usage beyond the bound", async () => {
-  const { call, body } = caseOf("usage beyond the bound")
+test("R3: usage beyond the bound is charged at the bound", async () => {
+  const body = asks("hi", { max_tokens: 10 })
   const bound = Buffer.byteLength(JSON.stringify(body.messages)) + 131_072
+  const call = chatCall(body, { prompt_tokens: 90_000_000, completion_tokens: 5 })
   const { charge, notes } = seen(await run(call))
   expect(charge).toBe(cost({ input: bound, output: 5 }))
   expect(notes).toContain("usage_implausible")
 })
 
-test("R4: an MCP server of the client", async () => {
-  const { call } = caseOf("an MCP server of the client")
+test("R4: an MCP server of the client holds what its prompt can cost", async () => {
+  const usage = { input_tokens: 900_000, output_tokens: 10 }
+  const answer = { object: "response", status: "completed", output: [], usage }
+  const call: CaseCall = { operation: "responses", body: MCP, script: json(200, answer) }
   expect(seen(await run(call))).toEqual({
     held: cost({ written: CONTEXT_TOKENS, images: 100 }),
     charge: cost({ input: 900_000, output: 10 }),
@@ -93,28 +78,24 @@ test("R4: an MCP server of the client", async () => {
 })
 
 test("R4: the same 40 times at once on 0.02 USD", async () => {
-  const { body } = caseOf("the same 40 times at once on 0.02 USD")
   const before = stage.provider.requests.length
   const { id, key } = await stage.gateway.account("0.02")
-  const answers = await Promise.all(
-    Array.from({ length: 40 }, () =>
-      postJson(`${stage.gateway.url}/v1/responses`, key, { model: "default", ...body }),
-    ),
-  )
+  const ask = () => postJson(`${stage.gateway.url}/v1/responses`, key, { model: "default", ...MCP })
+  const answers = await Promise.all(Array.from({ length: 40 }, ask))
   expect(answers.filter(({ status }) => status === 402)).toHaveLength(40)
   expect(await stage.gateway.balance(id)).toMatchObject({ balance: "0.02", held: "0" })
   expect(stage.provider.requests).toHaveLength(before)
 })
 
 test.each([
-  ["R5", "a known name in another spelling", "Tools"],
-  ["R6", "an unknown plugin", "plugins"],
-])("%s: %s", async (_, name, param) => {
-  await expectRefused(caseOf(name).call, param)
+  ["R5: a known name in another spelling", { Tools: [{ type: "code_interpreter" }] }, "Tools"],
+  ["R6: an unknown plugin", { plugins: [{ id: "file-parser" }] }, "plugins"],
+])("%s", async (_, more, param) => {
+  await expectRefused({ body: asks("hi", more) }, param)
 })
 
-test("R7: leaving one event before the end", async () => {
-  const { call, usage } = caseOf("leaving one event before the end")
+test("R7: leaving one event before the end is never cheaper than staying", async () => {
+  const usage = { prompt_tokens: 28_000, completion_tokens: 16_000 }
   const left = Promise.withResolvers<void>()
   const choice = (fields: object) => ({ choices: [{ index: 0, ...fields }] })
   const script: Script = async (exchange) => {
@@ -124,7 +105,9 @@ test("R7: leaving one event before the end", async () => {
     await exchange.chunk(sseEvent({ ...choice({ delta: {}, finish_reason: "stop" }), usage }))
     await exchange.end()
   }
-  const running = await stage.begin(callOf({ ...call, script }))
+  const running = await stage.begin(
+    callOf({ body: asks(BASE64, { stream: true, max_tokens: 20_000 }), script }),
+  )
   await running.client.received("hello there")
   running.client.leave()
   left.resolve()
@@ -144,7 +127,3 @@ async function expectRefused(call: CaseCall, param: string): Promise<void> {
   expect(await stage.gateway.calls(`?account=${account_id}`)).toEqual([])
   expect(stage.provider.requests).toHaveLength(before)
 }
-
-test("every case is here", () => {
-  expect(fixture.cases).toHaveLength(8)
-})

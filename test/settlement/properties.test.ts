@@ -9,8 +9,7 @@ import { type Priced, priceVerdict } from "../../src/settlement/price.ts"
 import { ANY_USAGE } from "../../src/usage/reading.ts"
 import { endings } from "../../src/wire/call.ts"
 import { DONE, finish, plain, role, text, usageOnly, used } from "../fixtures/chunks.ts"
-import { reportedStreams } from "../fixtures/reported-streams.ts"
-import { brokenStreams, silentStreams, unreportedStreams } from "../fixtures/unreported-streams.ts"
+import { streams } from "../fixtures/streams.ts"
 import { bytesOf } from "../meter/cuts.ts"
 import { follow } from "../meter/follow.ts"
 import { priceOf } from "../support/price.ts"
@@ -20,8 +19,6 @@ import { terms } from "./terms.ts"
 
 const price = priceOf(250_000n, 25_000n, 2_000_000n)
 const AMOUNT_NANO = 1_000_000n
-
-const streams = [...reportedStreams, ...unreportedStreams, ...brokenStreams, ...silentStreams]
 
 function settle(evidence: Parameters<typeof decide>[0]): Priced {
   return priceVerdict(decide(evidence, terms), price, AMOUNT_NANO)

@@ -2,9 +2,8 @@ import { describe, expect, test } from "bun:test"
 import type { StreamEvidence } from "../../src/meter/reading.ts"
 import { decide } from "../../src/settlement/decide.ts"
 import { priceVerdict } from "../../src/settlement/price.ts"
-import { reportedStreams } from "../fixtures/reported-streams.ts"
 import type { Outcome } from "../fixtures/stream.ts"
-import { brokenStreams, silentStreams, unreportedStreams } from "../fixtures/unreported-streams.ts"
+import { streams } from "../fixtures/streams.ts"
 import { everyCut } from "../meter/cuts.ts"
 import { follow } from "../meter/follow.ts"
 import { priceOf } from "../support/price.ts"
@@ -27,8 +26,6 @@ function outcomeOf(evidence: StreamEvidence): Outcome {
     ...noted,
   }
 }
-
-const streams = [...reportedStreams, ...unreportedStreams, ...brokenStreams, ...silentStreams]
 
 describe("a provider's stream means the same at every cut", () => {
   test.each(streams.map((stream) => [stream.name, stream] as const))("%s", (_, stream) => {
