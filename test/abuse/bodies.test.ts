@@ -1,13 +1,13 @@
-import { afterAll, describe, expect, test } from "bun:test"
+import { describe, expect, test } from "bun:test"
 import { expectError, expectIds } from "../http/errors.ts"
-import { CANARY, openHarness } from "../http/harness.ts"
+import { CANARY, testHarness } from "../http/harness.ts"
 import { CHAT, chatModel, PRICE } from "../support/gateway.ts"
-import { chatCompletion, json, usage } from "../support/provider.ts"
+import { HELLO } from "../support/provider.ts"
 
 /** A second model, a thousand times as dear, under which the same provider is asked. */
 const DEAR = "dear-model"
 
-const harness = await openHarness((url) => {
+const harness = await testHarness((url) => {
   const model = (name: string, price: object) =>
     chatModel(name, { upstreams: [{ use: "first", model: `upstream-${name}` }], price })
   return {
@@ -16,7 +16,6 @@ const harness = await openHarness((url) => {
   }
 })
 const account = await harness.account("100")
-afterAll(() => harness.close())
 
 function sendText(body: string | Uint8Array) {
   const headers = [`authorization: Bearer ${account.key}`, "content-type: application/json"]
@@ -85,7 +84,7 @@ describe("rule 1 what a client says of usage, cost and price is no evidence", ()
   test.each(Object.entries(claims))(
     "D18 %s passes to the provider, and changes no amount",
     async (name, value) => {
-      harness.provider.replyOnce(json(200, chatCompletion("hello", { usage: usage(10, 5) })))
+      harness.provider.replyOnce(HELLO)
       const answer = await harness.chat(account.key, { [name]: value })
       expect(answer.status).toBe(200)
       expect(harness.provider.requests.at(-1)?.json).toMatchObject({ [name]: value })

@@ -1,10 +1,10 @@
-import { afterAll, describe, expect, test } from "bun:test"
+import { describe, expect, test } from "bun:test"
 import { readdirSync, readFileSync, statSync } from "node:fs"
 import { join } from "node:path"
 import { makeKey } from "../../src/admission/key.ts"
 import { connect } from "../../src/ledger/database/address.ts"
 import { expectIds } from "../http/errors.ts"
-import { openHarness } from "../http/harness.ts"
+import { testHarness } from "../http/harness.ts"
 import type { Answer } from "../support/answer.ts"
 import { ADMIN_TOKEN, CHAT, MESSAGES, PROVIDER_KEY, until, untilIs } from "../support/gateway.ts"
 import {
@@ -28,11 +28,10 @@ const OUTPUT = "canary-output-b3d4"
 const FAILURE = "canary-failure-0d77"
 
 const unknown = makeKey()
-const harness = await openHarness()
+const harness = await testHarness()
 const account = await harness.account()
 const revoked = await harness.key(account.id, { name: "revoked" })
 await harness.gateway.admin("DELETE", `/keys/${revoked.id}`)
-afterAll(() => harness.close())
 
 /** The secrets, without that beginning of a key which people may tell it by. */
 const secrets = () => [

@@ -1,12 +1,11 @@
-import { afterAll, describe, expect, test } from "bun:test"
+import { describe, expect, test } from "bun:test"
 import { expectError } from "../http/errors.ts"
-import { openHarness } from "../http/harness.ts"
+import { testHarness } from "../http/harness.ts"
 
 /** Requests that would make a provider do more than they are held and charged for. */
 
-const harness = await openHarness()
+const harness = await testHarness()
 const account = await harness.account()
-afterAll(() => harness.close())
 
 describe("D18 D19 what would be billed differently than it is read is refused", () => {
   const message = { role: "user", content: "hello" }

@@ -1,12 +1,11 @@
-import { afterAll, describe, expect, test } from "bun:test"
+import { describe, expect, test } from "bun:test"
 import { expectError } from "../http/errors.ts"
-import { chatBody, chatDraft, openHarness } from "../http/harness.ts"
+import { chatBody, chatDraft, testHarness } from "../http/harness.ts"
 import { ADMIN_TOKEN } from "../support/operator.ts"
 import { requestBytes } from "../support/request.ts"
 
-const harness = await openHarness()
+const harness = await testHarness()
 const account = await harness.account()
-afterAll(() => harness.close())
 
 const BODY = JSON.stringify(chatBody())
 const LENGTH = String(BODY.length)

@@ -1,11 +1,11 @@
-import { afterAll, describe, expect, test } from "bun:test"
+import { describe, expect, test } from "bun:test"
 import { readdirSync } from "node:fs"
 import fc from "fast-check"
 import { makeKey } from "../../src/admission/key.ts"
 import { connect } from "../../src/ledger/database/address.ts"
-import { CANARY, chatBody, openHarness } from "../http/harness.ts"
+import { CANARY, chatBody, testHarness } from "../http/harness.ts"
 import { ADMIN_TOKEN, CHAT, MESSAGES, PROVIDER_KEY, until, untilIs } from "../support/gateway.ts"
-import { chatCompletion, chatWords, type Exchange, json, sse, usage } from "../support/provider.ts"
+import { chatWords, type Exchange, HELLO, json, sse, usage } from "../support/provider.ts"
 import type { RawClient } from "../support/raw-client.ts"
 import { jsonDraft, requestBytes } from "../support/request.ts"
 import { FUZZ_MS, fuzzing } from "./fuzz-cases.ts"
@@ -26,11 +26,10 @@ const MESSAGE = {
   usage: { input_tokens: 10, output_tokens: 5 },
 }
 
-const harness = await openHarness({ limits: { body: "64KiB", body_timeout: "100ms" } })
+const harness = await testHarness({ limits: { body: "64KiB", body_timeout: "100ms" } })
 const account = await harness.account("1000000")
 const other = await harness.account("1")
 harness.provider.reply(rightly)
-afterAll(() => harness.close())
 
 /** Answers as a provider should. */
 function rightly(exchange: Exchange): Promise<void> | void {
@@ -39,7 +38,7 @@ function rightly(exchange: Exchange): Promise<void> | void {
   if (path.endsWith("/messages")) return json(200, MESSAGE)(exchange)
   const is_stream = typeof asked === "object" && asked !== null && "stream" in asked && asked.stream === true
   if (is_stream) return sse(chatWords("hello"), { usage: usage(10, 5) })(exchange)
-  return json(200, chatCompletion("hello", { usage: usage(10, 5) }))(exchange)
+  return HELLO(exchange)
 }
 
 function callOf(model: string, fields: object) {

@@ -1,14 +1,13 @@
-import { afterAll, describe, expect, test } from "bun:test"
+import { describe, expect, test } from "bun:test"
 import { makeKey } from "../../src/admission/key.ts"
 import { expectError } from "../http/errors.ts"
-import { CANARY, chatDraft, countDraft, openHarness } from "../http/harness.ts"
+import { CANARY, chatDraft, countDraft, testHarness } from "../http/harness.ts"
 import type { Answer } from "../support/answer.ts"
 import { rawClient } from "../support/raw-client.ts"
 import { type Draft, requestBytes } from "../support/request.ts"
 
 const A_MINUTE = 6
-const harness = await openHarness({ limits: { in_flight: 1, per_key: { requests_per_minute: A_MINUTE } } })
-afterAll(() => harness.close())
+const harness = await testHarness({ limits: { in_flight: 1, per_key: { requests_per_minute: A_MINUTE } } })
 
 /** The head of a request, whose body never comes. */
 function headOf(draft: Draft): string {

@@ -1,13 +1,12 @@
-import { afterAll, test } from "bun:test"
+import { test } from "bun:test"
 import { expectError } from "../http/errors.ts"
-import { openHarness } from "../http/harness.ts"
+import { testHarness } from "../http/harness.ts"
 
 /** Providers that break the rules of HTTP to take memory. */
 
 const LIMIT_KIB = 64
 
-const harness = await openHarness({ limits: { response: `${LIMIT_KIB}KiB`, response_read: "1MiB" } })
-afterAll(() => harness.close())
+const harness = await testHarness({ limits: { response: `${LIMIT_KIB}KiB`, response_read: "1MiB" } })
 
 test("D5 D31 a length beside chunks does not lift the limit of a body", async () => {
   const { key } = await harness.account()

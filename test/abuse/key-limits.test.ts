@@ -5,18 +5,10 @@ import { expectError } from "../http/errors.ts"
 import { chatDraft, countDraft, type Harness, openHarness } from "../http/harness.ts"
 import type { Answer } from "../support/answer.ts"
 import { ADMIN_TOKEN, untilIs } from "../support/gateway.ts"
-import {
-  chatCompletion,
-  chatWords,
-  type Exchange,
-  json,
-  sseEvent,
-  usage,
-  usageChunk,
-} from "../support/provider.ts"
+import { chatWords, type Exchange, HELLO, json, sseEvent, usage, usageChunk } from "../support/provider.ts"
 import { requestBytes } from "../support/request.ts"
 
-const completes = json(200, chatCompletion("hello", { usage: usage(10, 5) }))
+const completes = HELLO
 
 /** A provider that answers when the test says so. */
 function gate(harness: Harness) {

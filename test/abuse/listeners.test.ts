@@ -4,13 +4,13 @@ import { chatDraft, countDraft } from "../http/harness.ts"
 import type { Answer } from "../support/answer.ts"
 import { ADMIN_TOKEN, startGateway } from "../support/gateway.ts"
 import { operatorOf } from "../support/operator.ts"
-import { chatCompletion, json, startProvider, usage } from "../support/provider.ts"
+import { HELLO, startProvider } from "../support/provider.ts"
 import { dial } from "../support/raw-client.ts"
 import { type Draft, requestBytes } from "../support/request.ts"
 import { thrown } from "../support/thrown.ts"
 
 const provider = await startProvider()
-provider.reply(json(200, chatCompletion("hello", { usage: usage(10, 5) })))
+provider.reply(HELLO)
 const gateway = await startGateway(provider, { admin: { port: 0 }, cors: { origins: ["https://app.test"] } })
 const adminApi = { url: `http://127.0.0.1:${gateway.service.admin_server?.port}` }
 const account = await operatorOf(adminApi.url).account()
@@ -130,7 +130,7 @@ test("D34 operators are served until the last call is settled", async () => {
   const number = provider.requests.length + 1
   provider.replyOnce(async (exchange) => {
     await promise
-    await json(200, chatCompletion("hello", { usage: usage(10, 5) }))(exchange)
+    await HELLO(exchange)
   })
   const running = ask(slow, chatDraft(key))
   await provider.exchange(number)

@@ -1,17 +1,9 @@
-import { afterAll, describe, expect, test } from "bun:test"
+import { describe, expect, test } from "bun:test"
 import { expectError, expectIds } from "../http/errors.ts"
-import { openHarness } from "../http/harness.ts"
+import { testHarness } from "../http/harness.ts"
 import type { Answer } from "../support/answer.ts"
 import { ADMIN_TOKEN, until, untilIs } from "../support/gateway.ts"
-import {
-  chatCompletion,
-  chatWords,
-  type Exchange,
-  json,
-  sseEvent,
-  usage,
-  usageChunk,
-} from "../support/provider.ts"
+import { chatWords, type Exchange, HELLO, sseEvent, usage, usageChunk } from "../support/provider.ts"
 
 /** What this gateway may carry, how much of it runs all the time, and three times the rest. */
 const PLACES = 12
@@ -20,12 +12,11 @@ const CAPACITY = PLACES - STREAMS
 const OFFERED = 3 * CAPACITY
 const WAVES = 5
 
-const harness = await openHarness({ limits: { in_flight: PLACES } })
+const harness = await testHarness({ limits: { in_flight: PLACES } })
 const account = await harness.account()
-afterAll(() => harness.close())
 
 const admin = `authorization: Bearer ${ADMIN_TOKEN}`
-const completes = json(200, chatCompletion("hello", { usage: usage(10, 5) }))
+const completes = HELLO
 
 /** Streams that run until they are told to end. */
 async function openStreams() {

@@ -4,16 +4,7 @@ import { chatDraft } from "../http/harness.ts"
 import { freePort } from "../support/free-port.ts"
 import { ADMIN_TOKEN, startGateway, type TestGateway, until } from "../support/gateway.ts"
 import { operatorOf } from "../support/operator.ts"
-import {
-  chatChunk,
-  chatCompletion,
-  json,
-  type Provider,
-  silent,
-  sseEvent,
-  startProvider,
-  usage,
-} from "../support/provider.ts"
+import { chatChunk, HELLO, type Provider, silent, sseEvent, startProvider } from "../support/provider.ts"
 import { dial } from "../support/raw-client.ts"
 import { chatRequest, requestBytes } from "../support/request.ts"
 import { kinds, proxyless, ReverseProxy } from "../support/reverse-proxy.ts"
@@ -45,7 +36,7 @@ const SPELLINGS = [
   "http://gateway.test/v1\\..\\admin/audit",
 ]
 
-const ANSWER = json(200, chatCompletion("hello", { usage: usage(10, 5) }))
+const ANSWER = HELLO
 
 const [documented] = blocksUnder("docs/deploying.md", "Reverse proxies", "yaml")
 

@@ -1,10 +1,11 @@
-import { afterAll, describe, expect, test } from "bun:test"
+import { describe, expect, test } from "bun:test"
 import { existsSync } from "node:fs"
 import { join } from "node:path"
 import { textOf } from "../docs/blocks.ts"
 import { referenceApp } from "../docs/reference-app.ts"
-import { ADMIN_TOKEN, chat, startGateway } from "../support/gateway.ts"
-import { chatCompletion, json, startProvider, usage } from "../support/provider.ts"
+import { ADMIN_TOKEN, chat } from "../support/gateway.ts"
+import { HELLO, json } from "../support/provider.ts"
+import { testGateway } from "../support/test-gateway.ts"
 
 /** SECURITY.md, row by row: who may do what, and which tests are named there. */
 
@@ -29,15 +30,9 @@ function rowsUnder(heading: string): string[][] {
   )
 }
 
-const provider = await startProvider()
-provider.reply(json(200, chatCompletion("hello", { usage: usage(10, 5) })))
-const gateway = await startGateway(provider, { cors: { origins: [PAGE_ORIGIN] } })
+const { provider, gateway } = await testGateway({ cors: { origins: [PAGE_ORIGIN] } }, HELLO)
 const mine = await gateway.account()
 const other = await gateway.account()
-afterAll(async () => {
-  await gateway.stop()
-  await provider.stop()
-})
 
 const bearer = (token: string) => ({ authorization: `Bearer ${token}`, "content-type": "application/json" })
 

@@ -6,12 +6,12 @@ import { databaseVariables, Workplace } from "../process/workplace.ts"
 import { freshDatabase } from "../support/database.ts"
 import { CHAT, chat, configFor, untilIs } from "../support/gateway.ts"
 import { ADMIN_TOKEN, operatorOf } from "../support/operator.ts"
-import { chatCompletion, json, startProvider, usage } from "../support/provider.ts"
+import { HELLO, startProvider } from "../support/provider.ts"
 
 let place: Workplace
 const fresh = await freshDatabase()
 const provider = await startProvider()
-provider.reply(json(200, chatCompletion("hello", { usage: usage(10, 5) })))
+provider.reply(HELLO)
 afterAll(async () => {
   await fresh.drop()
   await provider.stop()

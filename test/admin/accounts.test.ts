@@ -1,13 +1,12 @@
-import { afterAll, expect, test } from "bun:test"
+import { expect, test } from "bun:test"
 import { eq, sql } from "drizzle-orm"
 import { isId, nextId } from "../../src/id.ts"
 import { changeAccount, createAccount, getAccount } from "../../src/ledger/accounts/accounts.ts"
 import { accounts } from "../../src/ledger/schema/tables.ts"
 import { parseTime } from "../../src/wire/time.ts"
-import { openAdminHarness, refusal } from "./admin-harness.ts"
+import { refusal, testAdmin } from "./admin-harness.ts"
 
-const adminApi = await openAdminHarness()
-afterAll(() => adminApi.close())
+const adminApi = await testAdmin()
 
 test("POST /admin/accounts opens an account with nothing on it", async () => {
   const { status, body, headers } = await adminApi.ask("POST", "/admin/accounts", { name: "Ürün & Söhne 😀" })

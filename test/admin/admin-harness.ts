@@ -17,6 +17,7 @@ import { bases, endings, failures } from "../../src/wire/call.ts"
 import type { OneOrMore } from "../../src/wire/list.ts"
 import { freshDatabase } from "../support/database.ts"
 import { isDocumented } from "../support/documented.ts"
+import { ofFile } from "../support/test-gateway.ts"
 
 export const TOKEN = "operator-token-of-the-tests"
 
@@ -129,6 +130,9 @@ export async function openAdminHarness(options: Partial<Operators> = {}): Promis
     },
   }
 }
+
+/** The harness of a test file, closed after its last test. */
+export const testAdmin = (options?: Partial<Operators>) => ofFile(openAdminHarness(options))
 
 /** The routes below an error printer like the application's; without upstreams unless told. */
 export function mount({

@@ -1,4 +1,4 @@
-import { afterAll, beforeEach, expect, test } from "bun:test"
+import { beforeEach, expect, test } from "bun:test"
 import { type SQL, sql } from "drizzle-orm"
 import { nextId } from "../../src/id.ts"
 import { MAX_VIOLATIONS } from "../../src/ledger/archive/violations.ts"
@@ -15,7 +15,7 @@ import {
 } from "../../src/ledger/schema/tables.ts"
 import { printUsd } from "../../src/money.ts"
 import { parseTime } from "../../src/wire/time.ts"
-import { falsify, openAdminHarness, plantCall, TOKEN } from "./admin-harness.ts"
+import { falsify, plantCall, TOKEN, testAdmin } from "./admin-harness.ts"
 
 const account = nextId()
 const other = nextId()
@@ -30,10 +30,9 @@ const late_id = nextId()
 const released_id = nextId()
 const everything = sql`${accounts}, ${keys}, ${credits}, ${terms}, ${holds}, ${ends}, ${corrections}, ${checkpoints}`
 
-const adminApi = await openAdminHarness()
+const adminApi = await testAdmin()
 const lease_until = new Date("2100-01-01T00:00:00Z")
 await adminApi.database.insert(gateways).values({ id: gateway, floor_id: account, lease_until })
-afterAll(() => adminApi.close())
 
 /** A token of output costs 1 nano-USD. */
 const prices = { input_pico: 0n, cached_input_pico: 0n, output_pico: 1_000n, per_call_nano: 0n }

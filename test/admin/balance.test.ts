@@ -1,7 +1,7 @@
-import { afterAll, describe, expect, test } from "bun:test"
+import { describe, expect, test } from "bun:test"
 import { nextId } from "../../src/id.ts"
 import { accounts, credits } from "../../src/ledger/schema/tables.ts"
-import { openAdminHarness, plantCall, refusal } from "./admin-harness.ts"
+import { plantCall, refusal, testAdmin } from "./admin-harness.ts"
 
 /** What an account had at a moment (D55). */
 
@@ -22,7 +22,7 @@ const HISTORY: readonly [minutes: number, what: string, balance: string, held: s
   [7, "while the last one holds", "0.000000054", "0.000000005"],
 ]
 
-const adminApi = await openAdminHarness()
+const adminApi = await testAdmin()
 const { database } = adminApi
 await database.insert(accounts).values([{ id: account, name: "a", balance_nano: 54n, held_nano: 5n }])
 await database.insert(credits).values([
@@ -43,7 +43,6 @@ await plantCall(database, {
   corrected: { charge_nano: 6n, corrected_at: at(5) },
 })
 await plantCall(database, { ...call, amount_nano: 5n, held_at: at(7) })
-afterAll(() => adminApi.close())
 
 describe("D55 GET /admin/accounts/{id}/balance", () => {
   test.each(HISTORY)("minute %i, %s: %s USD, of which %s are held", async (minutes, _, balance, held) => {

@@ -1,9 +1,8 @@
-import { afterAll, expect, test } from "bun:test"
+import { expect, test } from "bun:test"
 import { nextId } from "../../src/id.ts"
-import { openAdminHarness, plantCall, refusal } from "./admin-harness.ts"
+import { plantCall, refusal, testAdmin } from "./admin-harness.ts"
 
-const adminApi = await openAdminHarness()
-afterAll(() => adminApi.close())
+const adminApi = await testAdmin()
 
 const account_id = nextId()
 const other_account = nextId()

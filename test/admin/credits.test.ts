@@ -1,20 +1,19 @@
-import { afterAll, beforeEach, expect, test } from "bun:test"
+import { beforeEach, expect, test } from "bun:test"
 import { eq, sql } from "drizzle-orm"
 import { nextId } from "../../src/id.ts"
 import { credit, MAX_BALANCE_NANO } from "../../src/ledger/accounts/credits.ts"
 import { accounts, credits } from "../../src/ledger/schema/tables.ts"
 import { printUsd } from "../../src/money.ts"
-import { mount, openAdminHarness, read, refusal, TOKEN } from "./admin-harness.ts"
+import { mount, read, refusal, TOKEN, testAdmin } from "./admin-harness.ts"
 
 let account: string
 let path: string
 
-const adminApi = await openAdminHarness()
+const adminApi = await testAdmin()
 beforeEach(async () => {
   account = await adminApi.openAccount()
   path = `/admin/accounts/${account}/credits`
 })
-afterAll(() => adminApi.close())
 
 async function balance(id = account): Promise<string> {
   return (await adminApi.ask("GET", `/admin/accounts/${id}`)).body.balance

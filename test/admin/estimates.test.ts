@@ -1,9 +1,9 @@
-import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { describe, expect, test } from "bun:test"
 import { sql } from "drizzle-orm"
 import type { EstimateSums } from "../../src/ledger/queue/estimates.ts"
 import { estimateBody } from "../../src/routes/admin/estimates.ts"
 import type { EstimatesBody } from "../../src/wire/estimates.ts"
-import { type AdminHarness, openAdminHarness, refusal } from "./admin-harness.ts"
+import { refusal, testAdmin } from "./admin-harness.ts"
 
 /** 100 calls whose output has 3.7 bytes per token and whose prompts have 4, and 900 reasoning tokens each that are not shown. */
 const HIDDEN: EstimateSums = {
@@ -22,6 +22,8 @@ const HIDDEN: EstimateSums = {
 const PLAIN = { ...HIDDEN, output_tokens: 40_000, reasoning_tokens: 0, reasoning_calls: 0 }
 /** The text of the reasoning is in the output. */
 const SHOWN = { ...HIDDEN, output_bytes: 481_000 }
+
+const adminApi = await testAdmin()
 
 describe("D92 what estimates should be", () => {
   const rows: readonly [
@@ -109,12 +111,6 @@ describe("D92 what estimates should be", () => {
 })
 
 describe("D92 GET /admin/estimates", () => {
-  let adminApi: AdminHarness
-  beforeAll(async () => {
-    adminApi = await openAdminHarness()
-  })
-  afterAll(() => adminApi.close())
-
   test("sums up the days and the model that are asked for", async () => {
     for (const [age, model, calls] of [
       [0, "a", 30],

@@ -1,4 +1,4 @@
-import { afterAll, expect, test } from "bun:test"
+import { expect, test } from "bun:test"
 import { sql } from "drizzle-orm"
 import { drizzle } from "drizzle-orm/postgres-js"
 import { makeKey } from "../../src/admission/key.ts"
@@ -6,11 +6,20 @@ import { nextId } from "../../src/id.ts"
 import { createAccount } from "../../src/ledger/accounts/accounts.ts"
 import { connect } from "../../src/ledger/database/address.ts"
 import { answerOf } from "../../src/ledger/database/answer.ts"
-import { bodyFor, mount, openAdminHarness, queryFor, read, refusal, TOKEN } from "./admin-harness.ts"
+import {
+  bodyFor,
+  mount,
+  openAdminHarness,
+  queryFor,
+  read,
+  refusal,
+  TOKEN,
+  testAdmin,
+} from "./admin-harness.ts"
 
 const SOME_ID = /[0-9a-f-]{36}/
 
-const adminApi = await openAdminHarness()
+const adminApi = await testAdmin()
 const id = await adminApi.openAccount()
 const operations: { method: string; path: string }[] = mount({
   database: adminApi.database,
@@ -19,7 +28,6 @@ const operations: { method: string; path: string }[] = mount({
   method,
   path: path.replace(":id", id).replace(":month", "2026-03"),
 }))
-afterAll(() => adminApi.close())
 
 test("every operation of the contract is there", () => {
   const CONTRACT = [

@@ -1,22 +1,21 @@
-import { afterAll, expect, test } from "bun:test"
+import { expect, test } from "bun:test"
 import { sql } from "drizzle-orm"
 import { floorId, nextId } from "../../src/id.ts"
 import { addMonths, JOURNAL_TABLES } from "../../src/ledger/archive/months.ts"
 import { sealMonth } from "../../src/ledger/archive/seals.ts"
 import { seals } from "../../src/ledger/schema/sums.ts"
 import { holds } from "../../src/ledger/schema/tables.ts"
-import { falsify, openAdminHarness } from "./admin-harness.ts"
+import { falsify, testAdmin } from "./admin-harness.ts"
 
 /** `/admin/journal` (D71). */
 
 let month: string
 
-const adminApi = await openAdminHarness()
+const adminApi = await testAdmin()
 await addMonths(adminApi.database)
 // The present month counts as over.
 const sealed = await sealMonth(adminApi.database, () => false, -35 * 24 * 3_600_000)
 month = sealed?.month.slice(0, 7) ?? ""
-afterAll(() => adminApi.close())
 
 const check = (body: unknown) => adminApi.ask("POST", "/admin/journal/check", body)
 

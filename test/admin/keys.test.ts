@@ -1,19 +1,18 @@
-import { afterAll, beforeEach, expect, test } from "bun:test"
+import { beforeEach, expect, test } from "bun:test"
 import { eq } from "drizzle-orm"
 import { checksumHolds, hashOf } from "../../src/admission/key.ts"
 import { nextId } from "../../src/id.ts"
 import { keys } from "../../src/ledger/schema/tables.ts"
-import { openAdminHarness, refusal } from "./admin-harness.ts"
+import { refusal, testAdmin } from "./admin-harness.ts"
 
 let account: string
 let path: string
 
-const adminApi = await openAdminHarness()
+const adminApi = await testAdmin()
 beforeEach(async () => {
   account = await adminApi.openAccount()
   path = `/admin/accounts/${account}/keys`
 })
-afterAll(() => adminApi.close())
 
 test("D26 POST keys shows the key this once; the ledger keeps its hash and prefix", async () => {
   const { status, body, headers } = await adminApi.ask("POST", path, {})

@@ -1,25 +1,20 @@
-import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { describe, expect, test } from "bun:test"
 import fc from "fast-check"
 import { nextId } from "../../src/id.ts"
 import { csvOf, csvRows, ndjsonOf } from "../../src/wire/csv.ts"
-import { type AdminHarness, openAdminHarness, plantCall, TOKEN } from "./admin-harness.ts"
+import { plantCall, TOKEN, testAdmin } from "./admin-harness.ts"
 
 /** D105: every list can be CSV and NDJSON, by one hook. */
 
-let adminApi: AdminHarness
-let account_id: string
 const key_id = nextId()
 
-beforeAll(async () => {
-  adminApi = await openAdminHarness()
-  account_id = await adminApi.openAccount()
-  const at = { account_id, key_id, state: "settled", basis: "usage", charge_nano: 4_000n } as const
-  for (const model of ["one", "two", '=cmd|"x"'])
-    await plantCall(adminApi.database, { ...at, model, ended_at: new Date() })
-  for (const amount of ["10", "-2.5"])
-    await adminApi.ask("POST", `/admin/accounts/${account_id}/credits`, { amount, reason: `a, "b"` })
-})
-afterAll(() => adminApi.close())
+const adminApi = await testAdmin()
+const account_id = await adminApi.openAccount()
+const at = { account_id, key_id, state: "settled", basis: "usage", charge_nano: 4_000n } as const
+for (const model of ["one", "two", '=cmd|"x"'])
+  await plantCall(adminApi.database, { ...at, model, ended_at: new Date() })
+for (const amount of ["10", "-2.5"])
+  await adminApi.ask("POST", `/admin/accounts/${account_id}/credits`, { amount, reason: `a, "b"` })
 
 async function ask(path: string, accept?: string) {
   const headers = { authorization: `Bearer ${TOKEN}`, ...(accept !== undefined && { accept }) }
@@ -32,7 +27,7 @@ async function ask(path: string, accept?: string) {
   }
 }
 
-const paths = () => [
+const PATHS = [
   "/accounts",
   `/accounts/${account_id}/credits`,
   `/accounts/${account_id}/keys`,
@@ -50,7 +45,7 @@ const paths = () => [
 
 test("D105 the lines of a list are the entries of its JSON, whatever the list", async () => {
   await ask("/audit")
-  for (const path of paths()) {
+  for (const path of PATHS) {
     const to = path.includes("?") ? "&" : "?"
     const whole: { data: Record<string, unknown>[] } = JSON.parse((await ask(path)).text)
     const lines = await ask(`${path}${to}format=ndjson`)

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, expect, test } from "bun:test"
+import { expect, test } from "bun:test"
 import { sql } from "drizzle-orm"
 import { drizzle } from "drizzle-orm/postgres-js"
 import { nextId } from "../../src/id.ts"
@@ -6,18 +6,14 @@ import { endLostChanges } from "../../src/ledger/accounts/operator-log.ts"
 import { connect } from "../../src/ledger/database/address.ts"
 import { objectOf } from "../../src/wire/usage.ts"
 import { feedReaches } from "../support/horizon.ts"
-import { type AdminHarness, bodyFor, mount, openAdminHarness, queryFor, TOKEN } from "./admin-harness.ts"
+import { bodyFor, mount, openAdminHarness, queryFor, TOKEN, testAdmin } from "./admin-harness.ts"
 
 const KEPT = "sk_canary_4f1d9a"
-let adminApi: AdminHarness
 const told: string[] = []
-beforeAll(async () => {
-  adminApi = await openAdminHarness({
-    addressOf: () => "192.0.2.7",
-    onChange: (role, outcome) => told.push(`${role} ${outcome}`),
-  })
+const adminApi = await testAdmin({
+  addressOf: () => "192.0.2.7",
+  onChange: (role, outcome) => told.push(`${role} ${outcome}`),
 })
-afterAll(() => adminApi.close())
 
 async function log(query = "") {
   const { status, text } = await adminApi.ask("GET", `/admin/log${query}`)

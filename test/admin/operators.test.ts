@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, expect, test } from "bun:test"
+import { expect, test } from "bun:test"
 import { sql } from "drizzle-orm"
 import { drizzle } from "drizzle-orm/postgres-js"
 import { nextId } from "../../src/id.ts"
@@ -8,13 +8,9 @@ import { openDatabase } from "../../src/ledger/database/database.ts"
 import { type Role, roles } from "../../src/wire/roles.ts"
 import { BEFORE_OPERATORS, createOldLedger } from "../ledger/old-ledger.ts"
 import { emptyDatabase } from "../support/database.ts"
-import { type AdminHarness, bodyFor, mount, openAdminHarness, queryFor, refusal } from "./admin-harness.ts"
+import { bodyFor, mount, queryFor, refusal, testAdmin } from "./admin-harness.ts"
 
-let adminApi: AdminHarness
-beforeAll(async () => {
-  adminApi = await openAdminHarness()
-})
-afterAll(() => adminApi.close())
+const adminApi = await testAdmin()
 
 interface Made {
   readonly id: string

@@ -1,15 +1,14 @@
-import { afterAll, expect, test } from "bun:test"
+import { expect, test } from "bun:test"
 import { sql } from "drizzle-orm"
 import { drizzle } from "drizzle-orm/postgres-js"
 import { connect } from "../../src/ledger/database/address.ts"
-import { type AdminHarness, mount, openAdminHarness, TOKEN } from "./admin-harness.ts"
+import { type AdminHarness, mount, TOKEN, testAdmin } from "./admin-harness.ts"
 
 type App = AdminHarness["app"]
 const ORIGIN = "http://gateway.test:8080"
 const SAME = { "sec-fetch-site": "same-origin" }
 
-const adminApi = await openAdminHarness()
-afterAll(() => adminApi.close())
+const adminApi = await testAdmin()
 
 const another = (operators: Parameters<typeof mount>[0] | object = {}) =>
   mount({ database: adminApi.database, deadline_ms: 10_000, ...operators })

@@ -1,4 +1,4 @@
-import { afterAll, expect, test } from "bun:test"
+import { expect, test } from "bun:test"
 import { FormatRegistry, type TSchema } from "@sinclair/typebox"
 import { Value } from "@sinclair/typebox/value"
 import { isId, nextId } from "../../src/id.ts"
@@ -7,11 +7,11 @@ import { CreditedBody, GrantBody } from "../../src/wire/credit-bodies.ts"
 import { AuditBody, AuditRecordBody } from "../../src/wire/ledger-checks.ts"
 import { StatementBody, TrialBalanceBody } from "../../src/wire/statement.ts"
 import { parseTime } from "../../src/wire/time.ts"
-import { openAdminHarness, plantCall } from "./admin-harness.ts"
+import { plantCall, testAdmin } from "./admin-harness.ts"
 
 FormatRegistry.Set("uuid", isId)
 FormatRegistry.Set("date-time", (text) => parseTime(text) !== null)
-const adminApi = await openAdminHarness()
+const adminApi = await testAdmin()
 const account_id = await adminApi.openAccount()
 const call_id = await plantCall(adminApi.database, {
   account_id,
@@ -28,7 +28,6 @@ const call_id = await plantCall(adminApi.database, {
   duration_ms: 2,
 })
 await plantCall(adminApi.database, { account_id: nextId() })
-afterAll(() => adminApi.close())
 
 test.each<[string, string, unknown, TSchema]>([
   ["POST", "/admin/accounts", { name: "x" }, AccountBody],

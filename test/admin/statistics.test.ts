@@ -1,22 +1,15 @@
-import { afterAll, beforeAll, describe, expect, test } from "bun:test"
-import { type AdminHarness, mount, openAdminHarness, plantCall, refusal, TOKEN } from "./admin-harness.ts"
+import { describe, expect, test } from "bun:test"
+import { mount, plantCall, refusal, TOKEN, testAdmin } from "./admin-harness.ts"
 
-let adminApi: AdminHarness
-let acme: string
-let other: string
-let key: string
-beforeAll(async () => {
-  adminApi = await openAdminHarness()
-  acme = await adminApi.openAccount("Acme")
-  other = await adminApi.openAccount("Other")
-  key = (await adminApi.ask("POST", `/admin/accounts/${acme}/keys`, { name: "production" })).body.id
-  await plant()
-})
-afterAll(() => adminApi.close())
+const adminApi = await testAdmin()
+const acme = await adminApi.openAccount("Acme")
+const other = await adminApi.openAccount("Other")
+const key = (await adminApi.ask("POST", `/admin/accounts/${acme}/keys`, { name: "production" })).body.id
 
 const NOON = Date.parse("2026-03-01T12:00:00Z")
 const at = (minutes: number) => new Date(NOON + minutes * 60_000)
 const HOUR = `from=${at(0).toISOString()}&to=${at(60).toISOString()}`
+await plant()
 
 async function plant(): Promise<void> {
   const ended = {

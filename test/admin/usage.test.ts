@@ -1,4 +1,4 @@
-import { afterAll, describe, expect, test } from "bun:test"
+import { describe, expect, test } from "bun:test"
 import { sql } from "drizzle-orm"
 import fc from "fast-check"
 import { nextId } from "../../src/id.ts"
@@ -8,10 +8,9 @@ import { corrections, ends, holds } from "../../src/ledger/schema/tables.ts"
 import { printUsd } from "../../src/money.ts"
 import { csvRows } from "../../src/wire/csv.ts"
 import type { OperatorUsageReport, OperatorUsageSums } from "../../src/wire/usage-report.ts"
-import { falsify, openAdminHarness, plantCall, plantCalls, refusal } from "./admin-harness.ts"
+import { falsify, plantCall, plantCalls, refusal, testAdmin } from "./admin-harness.ts"
 
-const adminApi = await openAdminHarness()
-afterAll(() => adminApi.close())
+const adminApi = await testAdmin()
 
 async function usage(query: string): Promise<OperatorUsageReport> {
   const { status, text } = await adminApi.ask("GET", `/admin/usage?${query}`)

@@ -1,18 +1,13 @@
-import { afterAll, expect, test } from "bun:test"
+import { expect, test } from "bun:test"
 import { connect } from "../../src/ledger/database/address.ts"
 import { MAX_PAGE } from "../../src/wire/admin-query.ts"
-import { ADMIN_TOKEN, startGateway } from "../support/gateway.ts"
-import { startProvider } from "../support/provider.ts"
+import { ADMIN_TOKEN } from "../support/gateway.ts"
+import { testGateway } from "../support/test-gateway.ts"
 import { type } from "./command.ts"
 
 /** The accounts of a gateway with more of them than a page has. */
 
-const provider = await startProvider()
-const gateway = await startGateway(provider)
-afterAll(async () => {
-  await gateway.stop()
-  await provider.stop()
-})
+const { gateway } = await testGateway()
 
 test("a name is found among all accounts, and said to be taken", async () => {
   const env = { TOLLGATE_URL: gateway.url, TOLLGATE_ADMIN_TOKEN: ADMIN_TOKEN }

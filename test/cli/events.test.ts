@@ -1,18 +1,13 @@
-import { afterAll, expect, test } from "bun:test"
+import { expect, test } from "bun:test"
 import { runProgram } from "../../src/cli/program.ts"
-import { ADMIN_TOKEN, chat, startGateway } from "../support/gateway.ts"
-import { chatCompletion, json, startProvider, usage } from "../support/provider.ts"
+import { ADMIN_TOKEN, chat } from "../support/gateway.ts"
+import { HELLO } from "../support/provider.ts"
+import { testGateway } from "../support/test-gateway.ts"
 import { silent, type } from "./command.ts"
 
 /** D96: `tollgate events --follow` prints what is there, and then each event as it comes. */
 
-const provider = await startProvider()
-provider.reply(json(200, chatCompletion("hello", { usage: usage(10, 5) })))
-const gateway = await startGateway(provider)
-afterAll(async () => {
-  await gateway.stop()
-  await provider.stop()
-})
+const { gateway } = await testGateway({}, HELLO)
 
 /** Ends the command when its reader has seen enough. */
 class Enough extends Error {}

@@ -7,12 +7,12 @@ import { JOURNAL_TABLES } from "../../src/ledger/archive/months.ts"
 import { sealMonth } from "../../src/ledger/archive/seals.ts"
 import { connect } from "../../src/ledger/database/address.ts"
 import { ADMIN_TOKEN, CHAT, chat, configFor, PRICE, startGateway } from "../support/gateway.ts"
-import { chatCompletion, json, startProvider, usage } from "../support/provider.ts"
+import { HELLO, startProvider } from "../support/provider.ts"
 import { DatabaseProxy } from "../support/proxy.ts"
 import { leaves, Shell, type, wordsOf } from "./command.ts"
 
 const provider = await startProvider()
-provider.reply(json(200, chatCompletion("hello", { usage: usage(10, 5) })))
+provider.reply(HELLO)
 const gateway = await startGateway(provider)
 const way = await DatabaseProxy.start(gateway.address)
 const shell = new Shell({ TOLLGATE_URL: gateway.url, TOLLGATE_ADMIN_TOKEN: ADMIN_TOKEN })

@@ -11,7 +11,7 @@ import type { StatementBody, TrialBalanceBody } from "../../src/wire/statement.t
 import { plantCalls } from "../admin/admin-harness.ts"
 import { falsify } from "../ledger/test-database.ts"
 import { ADMIN_TOKEN, CHAT, chat, startGateway, type TestGateway } from "../support/gateway.ts"
-import { chatCompletion, json, type Provider, startProvider, usage } from "../support/provider.ts"
+import { HELLO, type Provider, startProvider } from "../support/provider.ts"
 import { type } from "./command.ts"
 
 /** What a person from finance types, at a gateway. */
@@ -27,7 +27,7 @@ const MONTH = new Date().toISOString().slice(0, 7)
 
 beforeAll(async () => {
   provider = await startProvider()
-  provider.reply(json(200, chatCompletion("hello", { usage: usage(10, 5) })))
+  provider.reply(HELLO)
   gateway = await startGateway(provider)
   folder = mkdtempSync(join(tmpdir(), "tollgate-finance-"))
   account = await gateway.account("10")

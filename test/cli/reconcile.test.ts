@@ -9,7 +9,7 @@ import { readUsageExport } from "../../src/reconciliation/usage-export.ts"
 import type { ComparedUsage, ReconciledSums } from "../../src/wire/reconciliation.ts"
 import { falsify } from "../ledger/test-database.ts"
 import { ADMIN_TOKEN, CHAT, chat, startGateway, type TestGateway } from "../support/gateway.ts"
-import { chatCompletion, json, type Provider, startProvider, usage } from "../support/provider.ts"
+import { HELLO, json, type Provider, startProvider } from "../support/provider.ts"
 import { type } from "./command.ts"
 
 /** D98: a provider's usage export beside the journal. */
@@ -391,7 +391,7 @@ describe("D98 tollgate reconcile", () => {
 
   beforeAll(async () => {
     provider = await startProvider()
-    provider.reply(json(200, chatCompletion("hello", { usage: usage(10, 5) })))
+    provider.reply(HELLO)
     const keys = ["a", "b"].map((name) => ({ name, api_key: `sk-${name}` }))
     gateway = await startGateway(provider, {
       upstreams: { openai: { family: "chat", base_url: `${provider.url}/v1`, keys } },
@@ -565,7 +565,7 @@ describe("D98 tollgate reconcile", () => {
   })
 
   test("matches the requests of a list by the provider's ids, with calls and attempts", async () => {
-    const answer = json(200, chatCompletion("hello", { usage: usage(10, 5) }))
+    const answer = HELLO
     const withId =
       (id: string, script = answer): typeof answer =>
       (exchange) =>

@@ -1,13 +1,12 @@
-import { afterAll, describe, expect, test } from "bun:test"
+import { describe, expect, test } from "bun:test"
 import Anthropic from "@anthropic-ai/sdk"
 import { json } from "../support/provider.ts"
 import { failureOf, PROMPT } from "./client.ts"
-import { openStage } from "./stage.ts"
+import { testStage } from "./stage.ts"
 
 /** What only the client of Anthropic has. */
 
-const stage = await openStage(10)
-afterAll(() => stage.close())
+const stage = await testStage(10)
 
 const messages = [{ role: "user" as const, content: PROMPT }]
 

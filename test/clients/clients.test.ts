@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, expect, test } from "bun:test"
+import { expect, test } from "bun:test"
 import { AI } from "./ai.ts"
 import { ANTHROPIC } from "./anthropic.ts"
 import { type Client, FIELDS } from "./client.ts"
@@ -9,7 +9,7 @@ import { Matrix } from "./matrix.ts"
 import { OPENAI } from "./openai.ts"
 import { pageWith, readPage, WRITE_VARIABLE, writePage } from "./page.ts"
 import { PLAYS } from "./plays.ts"
-import { openStage, type Stage } from "./stage.ts"
+import { testStage } from "./stage.ts"
 
 /** Real clients, as they come, in front of one gateway: what each of them does, and what it repeats by itself. */
 
@@ -18,11 +18,7 @@ const CLIENTS: readonly Client[] = [OPENAI, AI, LANGCHAIN, ANTHROPIC, CURL]
 /** The pauses between a client's tries take up to six seconds of a test's time; a busy machine adds to them. */
 const WITH_PAUSES_MS = 60_000
 
-let stage: Stage
-beforeAll(async () => {
-  stage = await openStage(CLIENTS.length * (PLAYS.length + FAULTS.length + 1))
-})
-afterAll(() => stage.close())
+const stage = await testStage(CLIENTS.length * (PLAYS.length + FAULTS.length + 1))
 
 const columns = CLIENTS.map(({ name }) => name)
 const does = new Matrix(

@@ -1,16 +1,15 @@
-import { afterAll, describe, expect, test } from "bun:test"
+import { describe, expect, test } from "bun:test"
 import { createOpenAICompatible } from "@ai-sdk/openai-compatible"
 import { OpenAIEmbeddings } from "@langchain/openai"
 import { embedMany } from "ai"
 import OpenAI from "openai"
 import { isObject } from "../../src/wire/usage.ts"
 import { type Exchange, embeddingList, json, type Script } from "../support/provider.ts"
-import { type Cell, openStage } from "./stage.ts"
+import { type Cell, testStage } from "./stage.ts"
 
 /** D67: the clients that make embeddings, as they are by default. */
 
-const stage = await openStage(8)
-afterAll(() => stage.close())
+const stage = await testStage(8)
 
 const TEXTS = ["The food was delicious.", "The waiter was friendly."]
 const VECTORS = [

@@ -1,4 +1,4 @@
-import { afterAll, describe, expect, test } from "bun:test"
+import { describe, expect, test } from "bun:test"
 import { mkdtemp, rm } from "node:fs/promises"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
@@ -23,13 +23,12 @@ import {
 } from "../support/messages.ts"
 import { json, type Script } from "../support/provider.ts"
 import { failureOf, PROMPT } from "./client.ts"
-import { type Cell, openStage } from "./stage.ts"
+import { type Cell, testStage } from "./stage.ts"
 import { DESCRIPTION, LAST_WORDS, NAME, PARAMETERS, weatherIn } from "./weather.ts"
 
 /** The unmodified clients of the messages family (D64): what they see, what the provider sees, and what the ledger says. */
 
-const stage = await openStage(30)
-afterAll(() => stage.close())
+const stage = await testStage(30)
 
 const ARGUMENTS = '{"city":"Bern"}'
 const TOOL_USE = { type: "tool_use", id: "toolu_1", name: NAME, input: JSON.parse(ARGUMENTS) }

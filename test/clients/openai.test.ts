@@ -1,15 +1,14 @@
-import { afterAll, describe, expect, test } from "bun:test"
+import { describe, expect, test } from "bun:test"
 import OpenAI from "openai"
 import { chatChunk, chatWords, sse, sseEvent } from "../support/provider.ts"
 import { thrown } from "../support/thrown.ts"
 import { PROMPT } from "./client.ts"
-import { openStage } from "./stage.ts"
+import { testStage } from "./stage.ts"
 import { CALL_CHUNKS, LAST_WORDS } from "./weather.ts"
 
 /** What only the client of OpenAI has. */
 
-const stage = await openStage(10)
-afterAll(() => stage.close())
+const stage = await testStage(10)
 
 const messages = [{ role: "user" as const, content: PROMPT }]
 

@@ -1,4 +1,4 @@
-import { afterAll, describe, expect, test } from "bun:test"
+import { describe, expect, test } from "bun:test"
 import { createOpenAI } from "@ai-sdk/openai"
 import { AIMessageChunk, HumanMessage, type UsageMetadata } from "@langchain/core/messages"
 import { tool as langchainTool } from "@langchain/core/tools"
@@ -23,13 +23,12 @@ import {
   textStream,
 } from "../support/responses.ts"
 import { failureOf, PROMPT } from "./client.ts"
-import { type Cell, openStage } from "./stage.ts"
+import { type Cell, testStage } from "./stage.ts"
 import { DESCRIPTION, LAST_WORDS, NAME, PARAMETERS, RESULT, weatherIn } from "./weather.ts"
 
 /** Real clients of the responses operation, as they come, in front of one gateway (D66). */
 
-const stage = await openStage(60)
-afterAll(() => stage.close())
+const stage = await testStage(60)
 
 /** 6 tokens at 1,000 nano-USD, 4 cached ones at 100, 5 of output at 4,000. */
 const CHARGE = "0.0000264"

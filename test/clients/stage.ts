@@ -9,6 +9,7 @@ import {
   until,
 } from "../support/gateway.ts"
 import { type Exchange, type Script, startProvider } from "../support/provider.ts"
+import { ofFile } from "../support/test-gateway.ts"
 import { Door } from "./door.ts"
 
 /** What one client has to itself while it shows one thing: an account, models, a provider and a way to the gateway. */
@@ -111,6 +112,9 @@ export async function openStage(cells: number) {
     },
   }
 }
+
+/** The stage of a test file, closed after its last test. */
+export const testStage = (cells: number) => ofFile(openStage(cells))
 
 export type Stage = Awaited<ReturnType<typeof openStage>>
 

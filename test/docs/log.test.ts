@@ -1,13 +1,12 @@
-import { afterAll, expect, test } from "bun:test"
+import { expect, test } from "bun:test"
 import { readFileSync } from "node:fs"
 import { join } from "node:path"
 import { endings, failures } from "../../src/wire/call.ts"
-import { openHarness } from "../http/harness.ts"
+import { testHarness } from "../http/harness.ts"
 import { json } from "../support/provider.ts"
 import { textOf } from "./blocks.ts"
 
-const harness = await openHarness()
-afterAll(() => harness.close())
+const harness = await testHarness()
 
 const page = textOf("docs/log.md")
 const backticked = (text: string) => [...text.matchAll(/`(\w+)`/g)].map(([, name = ""]) => name)

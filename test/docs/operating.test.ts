@@ -12,7 +12,7 @@ import { databaseVariables, readLedger, Workplace } from "../process/workplace.t
 import { emptyDatabase, type FreshDatabase, freshDatabase } from "../support/database.ts"
 import { chat } from "../support/gateway.ts"
 import { ADMIN_TOKEN, operatorOf } from "../support/operator.ts"
-import { chatCompletion, json, startProvider, usage } from "../support/provider.ts"
+import { HELLO, startProvider } from "../support/provider.ts"
 import { type Block, blocksOf, blocksUnder } from "./blocks.ts"
 import { blocksToRun } from "./left-out.ts"
 import { connectionOf, OlderPostgres, older } from "./older-postgres.ts"
@@ -210,7 +210,7 @@ describe("a gateway with a configuration, by docs/operating.md", () => {
 
   beforeAll(async () => {
     provider = await startProvider()
-    provider.reply(json(200, chatCompletion("hello", { usage: usage(10, 5) })))
+    provider.reply(HELLO)
     database = await freshDatabase()
   })
   afterAll(async () => {

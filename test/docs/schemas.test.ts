@@ -1,13 +1,12 @@
-import { afterAll, expect, test } from "bun:test"
+import { expect, test } from "bun:test"
 import fc from "fast-check"
 import { randomValue } from "./bodies.ts"
 import { isObject, misfit, type Schema } from "./json-schema.ts"
-import { openStage } from "./stage.ts"
+import { testStage } from "./stage.ts"
 
 const RUNS = Number(process.env.SCHEMA_CASES ?? 150)
 const ADMIN_CASES = Number(process.env.SCHEMA_CASES ?? 2)
-const stage = await openStage()
-afterAll(() => stage.close())
+const stage = await testStage()
 
 const MODELS: Readonly<Record<string, string>> = {
   embeddings: "text-embedding-3-small",

@@ -8,6 +8,7 @@ import type { Role } from "../../src/wire/roles.ts"
 import { ADMIN_TOKEN, type ConfigChanges, startGateway } from "../support/gateway.ts"
 import { type Exchange, json, startProvider } from "../support/provider.ts"
 import { postJson } from "../support/request.ts"
+import { ofFile } from "../support/test-gateway.ts"
 import { exampleConfiguration } from "./blocks.ts"
 import { isObject } from "./json-schema.ts"
 import { type Document, type Entry, entriesOf } from "./reference.ts"
@@ -51,6 +52,9 @@ export interface Asking {
   /** In place of every id in the path. */
   readonly id?: string
 }
+
+/** The stage of a test file, closed after its last test. */
+export const testStage = () => ofFile(openStage())
 
 export type Stage = Awaited<ReturnType<typeof openStage>>
 

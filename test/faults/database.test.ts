@@ -12,7 +12,7 @@ import { beginStream, finishStream } from "../process/stream.ts"
 import { takes } from "../support/fair-clock.ts"
 import { chat, until, untilIs } from "../support/gateway.ts"
 import { FAIR } from "../support/link.ts"
-import { chatCompletion, json, type Provider, usage } from "../support/provider.ts"
+import { HELLO, type Provider } from "../support/provider.ts"
 import { Disk } from "./disk.ts"
 import { Scene, type Victim } from "./scene.ts"
 
@@ -27,7 +27,7 @@ let account: { id: string; key: string }
 
 /** Nobody is to die of an outage here. */
 const LONG = { lease: { renew: "1s", expire: "60s" } }
-const answers = json(200, chatCompletion("hello", { usage: usage(10, 5) }))
+const answers = HELLO
 const CHARGE_NANO = 30_000n
 const SETTLED = { state: "settled", basis: "usage", ending: "completed", charge: "0.00003", failure: null }
 /** A call waits 2 s for the database; the rest is for a busy machine. */

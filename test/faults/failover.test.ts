@@ -7,7 +7,7 @@ import { readLedger, Workplace } from "../process/workplace.ts"
 import { takes } from "../support/fair-clock.ts"
 import { chat, configFor, until, untilIs } from "../support/gateway.ts"
 import { operatorOf } from "../support/operator.ts"
-import { chatCompletion, json, type Provider, startProvider, usage } from "../support/provider.ts"
+import { HELLO, type Provider, startProvider } from "../support/provider.ts"
 import { DatabaseProxy } from "../support/proxy.ts"
 import { Postgres } from "./postgres.ts"
 
@@ -43,7 +43,7 @@ interface Pair {
 async function openPair(synchronous: boolean): Promise<Pair> {
   const provider = await startProvider()
   closing.defer(() => provider.stop())
-  provider.reply(json(200, chatCompletion("hello", { usage: usage(10, 5) })))
+  provider.reply(HELLO)
   const primary = await Postgres.make()
   closing.defer(() => primary.clear())
   const standby = await primary.standby()

@@ -5,7 +5,7 @@ import { join } from "node:path"
 import { beginStream, finishStream, text } from "../process/stream.ts"
 import { databaseVariables } from "../process/workplace.ts"
 import { chat, until, untilIs } from "../support/gateway.ts"
-import { chatCompletion, json, usage } from "../support/provider.ts"
+import { HELLO } from "../support/provider.ts"
 import { type RawClient, rawClient } from "../support/raw-client.ts"
 import { chatRequest } from "../support/request.ts"
 import { Scene, type Victim } from "./scene.ts"
@@ -15,7 +15,7 @@ import { Scene, type Victim } from "./scene.ts"
 /** They begin first, for they last as long as the other tests. */
 
 const scene = await Scene.open()
-scene.provider.reply(json(200, chatCompletion("hello", { usage: usage(10, 5) })))
+scene.provider.reply(HELLO)
 const dawdlers: Dawdler[] = await Promise.all(
   ["", "POST /v1/chat/completions HTTP/1.1\r\nHost: gateway\r\nx: "].map(dawdle),
 )

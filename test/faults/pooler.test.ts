@@ -11,7 +11,7 @@ import { emptyDatabase } from "../support/database.ts"
 import { CHAT, chat, configFor, until, untilIs } from "../support/gateway.ts"
 import { operatorOf } from "../support/operator.ts"
 import { PgBouncer, poolerless } from "../support/pgbouncer.ts"
-import { chatCompletion, json, startProvider, usage } from "../support/provider.ts"
+import { HELLO, startProvider } from "../support/provider.ts"
 import { EventReceiver } from "./event-receiver.ts"
 import { Random } from "./random.ts"
 
@@ -93,7 +93,7 @@ describe.skipIf(is_absent)("through PgBouncer in transaction mode", () => {
     const CHARGE_NANO = 30_000n
     const provider = await startProvider()
     closing.defer(() => provider.stop())
-    provider.reply(json(200, chatCompletion("hello", { usage: usage(10, 5) })))
+    provider.reply(HELLO)
     const pooled = await pooler(6)
     if (!("url" in pooled)) throw new Error("a pooler has a URL")
     const places = [new Workplace(), new Workplace()]

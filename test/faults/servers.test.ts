@@ -4,7 +4,7 @@ import { databaseVariables, readLedger, Workplace } from "../process/workplace.t
 import { takes } from "../support/fair-clock.ts"
 import { chat, configFor, until, untilIs } from "../support/gateway.ts"
 import { operatorOf } from "../support/operator.ts"
-import { chatCompletion, json, startProvider, usage } from "../support/provider.ts"
+import { HELLO, startProvider } from "../support/provider.ts"
 import { DatabaseProxy } from "../support/proxy.ts"
 import { Postgres } from "./postgres.ts"
 import { fault, Witness } from "./witness.ts"
@@ -17,7 +17,7 @@ const SETTLED = { state: "settled", basis: "usage", ending: "completed", charge:
 const REFUSED_WITHIN_MS = 2_600
 
 const provider = await startProvider()
-provider.reply(json(200, chatCompletion("hello", { usage: usage(10, 5) })))
+provider.reply(HELLO)
 const primary = await Postgres.make()
 const standby = await primary.standby()
 await primary.start()

@@ -1,13 +1,12 @@
-import { afterAll, expect, test } from "bun:test"
+import { expect, test } from "bun:test"
 import { printUsd } from "../../src/money.ts"
 import { MESSAGE_STOP, messageDelta, messageStart, messageUsage, textBlock } from "../support/messages.ts"
 import { chatChunk, chatCompletion, usageChunk } from "../support/provider.ts"
-import { callOf, type OperationName, openCases, scriptOf } from "./stage.ts"
+import { callOf, type OperationName, scriptOf, testCases } from "./stage.ts"
 
 /** D1, D4, D87: cases of real providers through a real gateway: what the client saw, what was charged, what was noted. */
 
-const stage = await openCases()
-afterAll(() => stage.close())
+const stage = await testCases()
 
 interface UsageCase {
   readonly want_nano: number

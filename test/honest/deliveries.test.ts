@@ -1,14 +1,13 @@
-import { afterAll, describe, expect, test } from "bun:test"
+import { describe, expect, test } from "bun:test"
 import { until } from "../support/gateway.ts"
 import { json, type Script, sse, sseEvent } from "../support/provider.ts"
 import { postJson } from "../support/request.ts"
 import { dataUrl, png, wav } from "./files.ts"
-import { callOf, cost, openCases } from "./stage.ts"
+import { callOf, cost, testCases } from "./stage.ts"
 
 /** D5, D6, D8, D9, D24, D69, D70: more of each kind of wrong quantity in a delivery, through a real gateway. */
 
-const stage = await openCases()
-afterAll(() => stage.close())
+const stage = await testCases()
 
 const HELLO = { messages: [{ role: "user", content: "hi" }], max_tokens: 1_000 }
 const STREAM = { ...HELLO, stream: true }

@@ -1,12 +1,11 @@
-import { afterAll, expect, test } from "bun:test"
+import { expect, test } from "bun:test"
 import { printUsd } from "../../src/money.ts"
 import { chatSums, sums } from "../usage/sums.ts"
-import { type CaseCall, callOf, cost, openCases, recordOf, scriptOf } from "./stage.ts"
+import { type CaseCall, callOf, cost, recordOf, scriptOf, testCases } from "./stage.ts"
 
 /** D1, D3, D4, D6, D64, D66, D87: more of each kind of wrong quantity in an answer, through a real gateway. */
 
-const stage = await openCases()
-afterAll(() => stage.close())
+const stage = await testCases()
 
 interface Row extends Omit<CaseCall, "script" | "body"> {
   readonly body?: object

@@ -1,14 +1,13 @@
-import { afterAll, expect, test } from "bun:test"
+import { expect, test } from "bun:test"
 import type { Sides } from "../http/sides.ts"
 import { json, type Script, sseEvent } from "../support/provider.ts"
 import { postJson } from "../support/request.ts"
 import { dataUrl, pdf, png } from "./files.ts"
-import { type CaseCall, CONTEXT_TOKENS, callOf, cost, openCases } from "./stage.ts"
+import { type CaseCall, CONTEXT_TOKENS, callOf, cost, testCases } from "./stage.ts"
 
 /** D12, D18, D61, D88, D89: requests that once cost more than was held for them, through a real gateway. */
 
-const stage = await openCases()
-afterAll(() => stage.close())
+const stage = await testCases()
 
 type Fields = Readonly<Record<string, unknown>>
 

@@ -1,13 +1,12 @@
-import { afterAll, describe, expect, test } from "bun:test"
+import { describe, expect, test } from "bun:test"
 import type { Sides } from "../http/sides.ts"
 import { json } from "../support/provider.ts"
 import { dataUrl, flac, gif, jpeg, mp3, pdf, png, wav, webp } from "./files.ts"
-import { type CaseCall, CONTEXT_TOKENS, callOf, cost, MAX_OUTPUT_TOKENS, openCases } from "./stage.ts"
+import { type CaseCall, CONTEXT_TOKENS, callOf, cost, MAX_OUTPUT_TOKENS, testCases } from "./stage.ts"
 
 /** D12, D18, D61, D88, D89: more of each kind of wrong quantity in a request, through a real gateway. */
 
-const stage = await openCases()
-afterAll(() => stage.close())
+const stage = await testCases()
 
 const PDF = pdf(600, "A page of text. ".repeat(100), true)
 const user = (...content: readonly object[]) => ({ messages: [{ role: "user", content }] })

@@ -1,5 +1,5 @@
 import { printUsd } from "../../src/money.ts"
-import { openStage, type Sides, type Stage } from "../http/sides.ts"
+import { type Sides, type Stage, testStage } from "../http/sides.ts"
 import { PROVIDER_KEY } from "../support/gateway.ts"
 import { json, type Script, sse } from "../support/provider.ts"
 
@@ -25,8 +25,8 @@ const PATHS: Readonly<Record<OperationName, string>> = {
   embeddings: "/v1/embeddings",
 }
 
-export function openCases(): Promise<Stage> {
-  return openStage((url) => {
+export function testCases(): Promise<Stage> {
+  return testStage((url) => {
     const model = (name: string, use: string, fields: object = {}) => ({
       name,
       family: use === "claude" ? "messages" : "chat",

@@ -1,11 +1,11 @@
-import { afterAll, describe, expect, test } from "bun:test"
+import { describe, expect, test } from "bun:test"
 import { connect } from "../../src/ledger/database/address.ts"
 import type { CallBody } from "../../src/wire/admin.ts"
 import type { AttemptsBody } from "../../src/wire/attempts.ts"
 import { chatModel, until } from "../support/gateway.ts"
 import { chatCompletion, chatWords, json, type Script, silent, sse, usage } from "../support/provider.ts"
 import { requestBytes } from "../support/request.ts"
-import { chatDraft, openHarness } from "./harness.ts"
+import { chatDraft, testHarness } from "./harness.ts"
 
 const KEYS = 20
 const answers = (headers: Record<string, string> = {}) =>
@@ -15,9 +15,8 @@ const refuses = (status: number, headers: Record<string, string> = {}) => json(s
 const echoes: Script = (exchange) =>
   answers({ "x-request-id": exchange.request.headers["x-request-id"] ?? "" })(exchange)
 
-const harness = await openHarness(configuration)
+const harness = await testHarness(configuration)
 const account = await harness.account()
-afterAll(() => harness.close())
 
 /** Models that are named after the upstreams that they are tried at, in that order. */
 function configuration(url: string) {

@@ -1,14 +1,22 @@
-import { afterAll, describe, expect, test } from "bun:test"
+import { describe, expect, test } from "bun:test"
 import fc from "fast-check"
 import { printUsd } from "../../src/money.ts"
 import type { Answer } from "../support/answer.ts"
 import { CHAT, untilIs } from "../support/gateway.ts"
-import { chatCompletion, chatWords, heldBack, json, type Script, sse, usage } from "../support/provider.ts"
+import {
+  chatCompletion,
+  chatWords,
+  HELLO,
+  heldBack,
+  json,
+  type Script,
+  sse,
+  usage,
+} from "../support/provider.ts"
 import { expectError, type Said } from "./errors.ts"
-import { chatBody, HELD, openHarness } from "./harness.ts"
+import { chatBody, HELD, testHarness } from "./harness.ts"
 
-const harness = await openHarness()
-afterAll(() => harness.close())
+const harness = await testHarness()
 
 /** In nano-USD, as the configuration of the tests prices them. */
 const INPUT = 1_000n
@@ -128,7 +136,7 @@ describe("D12 what a call holds is nobody else's while it runs", () => {
   /** What there is for the fourth: a nano-USD too little. */
   const fourth = { needed: HELD, available: "0.004042999", max_tokens: 999 }
   const answers: readonly [what: string, asked: object, script: Script][] = [
-    ["JSON", {}, json(200, chatCompletion("hello", { usage: usage(10, 5) }))],
+    ["JSON", {}, HELLO],
     ["streams", { stream: true }, sse(chatWords("hello"), { usage: usage(10, 5) })],
   ]
   test.each(answers)(

@@ -8,14 +8,13 @@ import { chatCompletion, json, usage } from "../support/provider.ts"
 import { requestBytes } from "../support/request.ts"
 import { thrown } from "../support/thrown.ts"
 import { expectError } from "./errors.ts"
-import { CANARY, chatBody, openHarness } from "./harness.ts"
+import { CANARY, chatBody, openHarness, testHarness } from "./harness.ts"
 
 const BODY_BYTES = 64 * 1024
 const BODY_TIMEOUT_MS = 150
 
-const harness = await openHarness({ limits: { body: "64KiB", body_timeout: "60s" } })
+const harness = await testHarness({ limits: { body: "64KiB", body_timeout: "60s" } })
 const account = await harness.account()
-afterAll(() => harness.close())
 
 /** The bytes of a chat request whose body is exactly this text. */
 function request(text: string | Uint8Array, headers: readonly string[] = ["content-type: application/json"]) {

@@ -1,15 +1,9 @@
-import { afterAll, expect, test } from "bun:test"
-import { chat, startGateway, until } from "../support/gateway.ts"
-import { chatCompletion, chatWords, json, sse, startProvider, usage } from "../support/provider.ts"
+import { expect, test } from "bun:test"
+import { chat, until } from "../support/gateway.ts"
+import { chatCompletion, chatWords, json, sse, usage } from "../support/provider.ts"
+import { testGateway } from "../support/test-gateway.ts"
 
-const provider = await startProvider()
-const gateway = await startGateway(provider)
-
-afterAll(async () => {
-  expect((await gateway.audit()).violations).toEqual([])
-  await gateway.stop()
-  await provider.stop()
-})
+const { provider, gateway } = await testGateway()
 
 test("rule 1 a JSON call is held, sent, and settled from the provider's usage", async () => {
   const { id, key } = await gateway.account("1")

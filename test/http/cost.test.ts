@@ -1,20 +1,10 @@
-import { afterAll, describe, expect, test } from "bun:test"
+import { describe, expect, test } from "bun:test"
 import OpenAI from "openai"
-import { CHAT, chat, endSound, startGateway } from "../support/gateway.ts"
-import {
-  chatChunk,
-  chatCompletion,
-  chatWords,
-  json,
-  sse,
-  sseEvent,
-  startProvider,
-  usage,
-} from "../support/provider.ts"
+import { CHAT, chat } from "../support/gateway.ts"
+import { chatChunk, chatCompletion, chatWords, json, sse, sseEvent, usage } from "../support/provider.ts"
+import { testGateway } from "../support/test-gateway.ts"
 
-const provider = await startProvider()
-const gateway = await startGateway(provider)
-afterAll(() => endSound(gateway, provider))
+const { provider, gateway } = await testGateway()
 
 const ask = { usage: { include: true } }
 

@@ -1,19 +1,18 @@
-import { afterAll, describe, expect, test } from "bun:test"
+import { describe, expect, test } from "bun:test"
 import { within } from "../support/fair-clock.ts"
 import { CHAT, chatModel, MESSAGES, PROVIDER_KEY, untilIs } from "../support/gateway.ts"
 import { json, type Script, silent } from "../support/provider.ts"
 import { requestBytes } from "../support/request.ts"
 import { type Code, expectError, expectIds, ownHeaders, type Said } from "./errors.ts"
-import { CANARY, chatDraft, countBody, countDraft, HELD, openHarness } from "./harness.ts"
+import { CANARY, chatDraft, countBody, countDraft, HELD, testHarness } from "./harness.ts"
 
 const PATH = "/v1/messages/count_tokens"
 const VERSION = "anthropic-version: 2023-06-01"
 /** Nothing listens on it. */
 const NOWHERE = "http://127.0.0.1:1"
 
-const harness = await openHarness(configuration)
+const harness = await testHarness(configuration)
 const account = await harness.account()
-afterAll(() => harness.close())
 
 /** Two vendors, and a model for each way that an upstream can be. */
 function configuration(url: string) {

@@ -1,16 +1,15 @@
-import { afterAll, describe, expect, test } from "bun:test"
+import { describe, expect, test } from "bun:test"
 import { checksumHolds, makeKey } from "../../src/admission/key.ts"
 import { connect } from "../../src/ledger/database/address.ts"
 import { ADMIN_TOKEN, CHAT, MESSAGES, until } from "../support/gateway.ts"
 import { chatWords, type Exchange, sseEvent, usage, usageChunk } from "../support/provider.ts"
 import { type Code, expectError, type Said } from "./errors.ts"
-import { chatBody, countBody, openHarness } from "./harness.ts"
+import { chatBody, countBody, testHarness } from "./harness.ts"
 
-const harness = await openHarness()
+const harness = await testHarness()
 const account = await harness.account()
 const key = account.key
 const other = (await harness.key(account.id, {})).key
-afterAll(() => harness.close())
 
 const version = "anthropic-version: 2023-06-01"
 const kind = "content-type: application/json"

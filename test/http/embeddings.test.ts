@@ -1,9 +1,10 @@
-import { afterAll, describe, expect, test } from "bun:test"
+import { describe, expect, test } from "bun:test"
 import type { QuoteBody } from "../../src/wire/quote.ts"
 import type { Receipt } from "../../src/wire/receipt.ts"
-import { CHAT, chat, endSound, MESSAGES, PRICE, PROVIDER_KEY, startGateway } from "../support/gateway.ts"
-import { chatCompletion, embeddingList, json, startProvider, usage } from "../support/provider.ts"
+import { CHAT, chat, MESSAGES, PRICE, PROVIDER_KEY } from "../support/gateway.ts"
+import { chatCompletion, embeddingList, HELLO, json } from "../support/provider.ts"
 import { postJson } from "../support/request.ts"
+import { testGateway } from "../support/test-gateway.ts"
 
 /** D67: embeddings, from the provider's bytes to the receipt. D63: everything else is the same as for chat. */
 
@@ -11,8 +12,7 @@ const EMBEDDING = "embedding-model"
 const TALKER = "talking-model"
 const upstreams = [{ use: "first", model: "upstream-embedding" }]
 
-const provider = await startProvider()
-const gateway = await startGateway(provider, {
+const { provider, gateway } = await testGateway({
   models: [
     { name: EMBEDDING, family: "chat", operations: ["embeddings"], upstreams, price: { input: "1.00" } },
     { name: TALKER, family: "chat", operations: ["chat"], upstreams, price: PRICE, max_output_tokens: 10 },
@@ -28,7 +28,6 @@ const gateway = await startGateway(provider, {
   limits: { response: "64KiB" },
   idempotency: { keep_answers: "1h" },
 })
-afterAll(() => endSound(gateway, provider))
 
 function post(path: string, key: string, body: object, headers: Record<string, string> = {}) {
   return postJson(`${gateway.url}${path}`, key, body, headers)
@@ -167,7 +166,7 @@ describe("D67 a call", () => {
     const { id, key } = await gateway.account("1")
     const once = { "idempotency-key": "once-1" }
     const body = { model: CHAT, input: "hello", messages: [{ role: "user", content: "hello" }] }
-    provider.replyOnce(json(200, chatCompletion("hello", { usage: usage(10, 5) })))
+    provider.replyOnce(HELLO)
     const first = await post("/v1/chat/completions", key, body, once)
     expect(first.status).toBe(200)
     const charged = await gateway.balance(id)

@@ -1,4 +1,4 @@
-import { afterAll, describe, expect, test } from "bun:test"
+import { describe, expect, test } from "bun:test"
 import { printUsd } from "../../src/money.ts"
 import { chatModel, PROVIDER_KEY } from "../support/gateway.ts"
 import {
@@ -32,6 +32,7 @@ import {
   seesStream,
   settled,
   streamText,
+  testStage,
 } from "./sides.ts"
 
 /** How a stream ends (D8, D10, D31, D36): what the client is shown last, what becomes of the provider, and what it costs. */
@@ -58,7 +59,7 @@ const upstream = (url: string, timeouts: object) => ({
   timeouts,
 })
 const upstreams = (use: string) => ({ upstreams: [{ use, model: "upstream-model" }] })
-const stage = await openStage((url) => ({
+const stage = await testStage((url) => ({
   ...NO_COMMENTS,
   limits: { event: `${EVENT_LIMIT / 1024}KiB` },
   upstreams: {
@@ -74,7 +75,6 @@ const stage = await openStage((url) => ({
     chatModel("first-byte", upstreams("first_byte")),
   ],
 }))
-afterAll(() => stage.close())
 
 function holds(rows: readonly Row[], chat_model = "chat-model", n = 1): void {
   const body = chatBody({ stream: true, model: chat_model, ...(n > 1 && { n }) })

@@ -1,5 +1,5 @@
-import { afterAll, describe, expect, test } from "bun:test"
-import { CHAT, endSound, MESSAGES, startGateway } from "../support/gateway.ts"
+import { describe, expect, test } from "bun:test"
+import { CHAT, MESSAGES } from "../support/gateway.ts"
 import { aMessage, messageDelta, messageStart, messageWords, namedEvents } from "../support/messages.ts"
 import {
   chatChunk,
@@ -7,21 +7,19 @@ import {
   chatWords,
   type Script,
   sse,
-  startProvider,
   usage,
   usageChunk,
 } from "../support/provider.ts"
 import { postJson } from "../support/request.ts"
 import { responseEvent, responseObject, responseUsage, textItem } from "../support/responses.ts"
+import { testGateway } from "../support/test-gateway.ts"
 
 /** D5: a JSON call that a provider answers with an event stream (quantities Q15). */
 
-const provider = await startProvider()
-const gateway = await startGateway(provider, {
+const { provider, gateway } = await testGateway({
   limits: { response: "64KiB", response_read: "256KiB" },
   idempotency: { keep_answers: "1h" },
 })
-afterAll(() => endSound(gateway, provider))
 
 /** 44 bytes: 11 tokens when they must be estimated. */
 const SENTENCE = "The quick brown fox jumps over the lazy dog."

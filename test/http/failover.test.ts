@@ -1,25 +1,16 @@
-import { afterAll, afterEach, describe, expect, test } from "bun:test"
+import { afterEach, describe, expect, test } from "bun:test"
 import type { Answer } from "../support/answer.ts"
 import { chatModel, PROVIDER_KEY } from "../support/gateway.ts"
-import {
-  chatCompletion,
-  chatWords,
-  heldBack,
-  json,
-  type Script,
-  silent,
-  sse,
-  usage,
-} from "../support/provider.ts"
+import { chatWords, HELLO, heldBack, json, type Script, silent, sse, usage } from "../support/provider.ts"
 import { type Code, expectError, expectIds, type Said } from "./errors.ts"
-import { HELD, openHarness } from "./harness.ts"
+import { HELD, testHarness } from "./harness.ts"
 
-const completes = json(200, chatCompletion("hello", { usage: usage(10, 5) }))
+const completes = HELLO
 const streams = sse(chatWords("hello"), { usage: usage(10, 5) })
 /** What each upstream, named by the first segment of its path, answers next. */
 const scripts = new Map<string, Script[]>()
 
-const harness = await openHarness(configuration)
+const harness = await testHarness(configuration)
 const account = await harness.account()
 harness.provider.reply((exchange) => {
   const { path, body } = exchange.request
@@ -30,7 +21,6 @@ harness.provider.reply((exchange) => {
 afterEach(async () => {
   for (const model of ["first", "second"]) expect((await ask(model)).status).toBe(200)
 })
-afterAll(() => harness.close())
 
 function configuration(url: string) {
   const upstream = (name: string, key: string, timeouts: object = {}) => ({

@@ -1,16 +1,15 @@
-import { afterAll, describe, expect, test } from "bun:test"
+import { describe, expect, test } from "bun:test"
 import fc from "fast-check"
 import { makeKey } from "../../src/admission/key.ts"
 import { until } from "../support/gateway.ts"
 import { type Code, expectError, type Said } from "./errors.ts"
-import { CANARY, chatBody, countBody, HELD, openHarness } from "./harness.ts"
+import { CANARY, chatBody, countBody, HELD, testHarness } from "./harness.ts"
 
 const BODY_BYTES = 16 * 1024
 
-const harness = await openHarness({ limits: { body: `${BODY_BYTES / 1024}KiB` } })
+const harness = await testHarness({ limits: { body: `${BODY_BYTES / 1024}KiB` } })
 const rich = await harness.account()
 const poor = await harness.account("0")
-afterAll(() => harness.close())
 
 /** A request as its parts, each of which can be at fault. */
 interface Parts {

@@ -12,6 +12,7 @@ import {
 import { chatCompletion, json, type Provider, startProvider, usage } from "../support/provider.ts"
 import { dial, type RawClient } from "../support/raw-client.ts"
 import { type Draft, jsonDraft, requestBytes } from "../support/request.ts"
+import { ofFile } from "../support/test-gateway.ts"
 
 /** Planted in prompts, names and headers: neither an answer nor a line of the log may hold it. */
 export const CANARY = "canary-2f9c41"
@@ -116,6 +117,9 @@ export async function openHarness(
     },
   }
 }
+
+/** The harness of a test file, closed after its last test. */
+export const testHarness = (...options: Parameters<typeof openHarness>) => ofFile(openHarness(...options))
 
 /** What `chatBody()` holds, in USD: the 43 bytes of its messages at 1,000 nano-USD, 1,000 output tokens at 4,000. */
 export const HELD = "0.004043"

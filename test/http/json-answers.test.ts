@@ -1,4 +1,4 @@
-import { afterAll, describe, expect, test } from "bun:test"
+import { describe, expect, test } from "bun:test"
 import { chatModel, EARLY_COMMENTS, PROVIDER_KEY } from "../support/gateway.ts"
 import {
   chatCompletion,
@@ -34,6 +34,7 @@ import {
   seesStream,
   settled,
   streamText,
+  testStage,
 } from "./sides.ts"
 import { INVALID_USAGE } from "./usages.ts"
 
@@ -44,7 +45,7 @@ const DEEP = `{"choices":[{"message":{"content":${"[".repeat(30_000)}${"]".repea
 const RESPONSE_LIMIT = 65_536
 const READ_LIMIT = 4 * RESPONSE_LIMIT
 
-const stage = await openStage((url) => ({
+const stage = await testStage((url) => ({
   ...NO_COMMENTS,
   limits: { response: `${RESPONSE_LIMIT / 1024}KiB`, response_read: `${READ_LIMIT / 1024}KiB` },
   upstreams: {
@@ -59,7 +60,6 @@ const stage = await openStage((url) => ({
     chatModel("hasty", { upstreams: [{ use: "hasty", model: "upstream-model" }] }),
   ],
 }))
-afterAll(() => stage.close())
 
 const holds = (rows: readonly Row[], body?: object) => holdsFor(stage, rows, body)
 

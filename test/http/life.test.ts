@@ -1,6 +1,6 @@
 import { afterAll, describe, expect, test } from "bun:test"
 import { CHAT, chat, chatModel, MESSAGES, PRICE, startGateway } from "../support/gateway.ts"
-import { chatCompletion, json, startProvider, usage } from "../support/provider.ts"
+import { chatCompletion, HELLO, json, startProvider, usage } from "../support/provider.ts"
 
 /** D42, D44: keys and accounts that are suspended and limited, and calls with a price of their own, as clients meet them. */
 
@@ -15,7 +15,7 @@ const gateway = await startGateway(provider, {
     chatModel(MESSAGES, { family: "messages", upstreams: [{ use: "counter" }] }),
   ],
 })
-provider.reply(json(200, chatCompletion("hello", { usage: usage(10, 5) })))
+provider.reply(HELLO)
 afterAll(async () => {
   expect((await gateway.audit()).violations).toEqual([])
   await gateway.stop()

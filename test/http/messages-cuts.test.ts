@@ -1,4 +1,4 @@
-import { afterAll, expect, test } from "bun:test"
+import { expect, test } from "bun:test"
 import { parseUsd } from "../../src/money.ts"
 import { chatModel, PROVIDER_KEY } from "../support/gateway.ts"
 import {
@@ -11,7 +11,7 @@ import {
 } from "../support/messages.ts"
 import { READ_MS } from "../support/provider.ts"
 import { send } from "./client.ts"
-import { NO_COMMENTS, openStage } from "./sides.ts"
+import { NO_COMMENTS, testStage } from "./sides.ts"
 
 /** A messages stream that ends after any of its bytes (D64): what its client is shown, and what it is charged. */
 
@@ -42,12 +42,11 @@ const PLACES = [...STREAM]
   .filter((at) => at % 8 === 0 || ENDS.some((end) => Math.abs(end - at) <= 4))
   .toArray()
 
-const stage = await openStage((url) => ({
+const stage = await testStage((url) => ({
   ...NO_COMMENTS,
   upstreams: { first: { family: "messages", base_url: url, api_key: PROVIDER_KEY } },
   models: [chatModel("messages-model", { family: "messages" })],
 }))
-afterAll(() => stage.close())
 
 /** So many events have come once `at` bytes have. */
 function eventsIn(at: number): number {

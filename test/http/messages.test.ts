@@ -1,4 +1,4 @@
-import { afterAll, describe, expect, test } from "bun:test"
+import { describe, expect, test } from "bun:test"
 import { chatModel, PRICE, PROVIDER_KEY } from "../support/gateway.ts"
 import {
   aMessage,
@@ -20,7 +20,6 @@ import {
   estimated,
   expectLedger,
   type LedgerCall,
-  openStage,
   released,
   type Sees,
   seesError,
@@ -28,6 +27,7 @@ import {
   seesStream,
   settled,
   type Trial,
+  testStage,
 } from "./sides.ts"
 
 /** Messages calls as all three sides see them (D64). */
@@ -46,7 +46,7 @@ const body = (fields: object = {}) => ({
 })
 const STREAM = body({ stream: true })
 
-const stage = await openStage((url) => {
+const stage = await testStage((url) => {
   const ways = { family: "messages", upstreams: [{ use: "first", model: "upstream-model" }] }
   return {
     stream: { keepalive: "60s", commit_after: "60s", stall: "30s" },
@@ -57,7 +57,6 @@ const stage = await openStage((url) => {
     ],
   }
 })
-afterAll(() => stage.close())
 
 const sending = { path: "/v1/messages", headers: VERSION }
 const run = (trial: Trial) => stage.run({ body: body(), sending, ...trial })

@@ -1,17 +1,16 @@
-import { afterAll, describe, expect, test } from "bun:test"
+import { describe, expect, test } from "bun:test"
 import { makeKey } from "../../src/admission/key.ts"
 import { chatModel } from "../support/gateway.ts"
 import { expectError, expectIds, ownHeaders } from "./errors.ts"
-import { CANARY, openHarness } from "./harness.ts"
+import { CANARY, testHarness } from "./harness.ts"
 
 const PATHS = ["/v1/models", "/v1/models/", "/models", "/models/"]
 const VERSION = "anthropic-version: 2023-06-01"
 const CHATS = ["zeta", "alpha", "Ünïcode/model:1 🦊", "twin"]
 const MESSAGES = ["opus", "twin"]
 
-const harness = await openHarness(configuration)
+const harness = await testHarness(configuration)
 const account = await harness.account("0")
-afterAll(() => harness.close())
 
 function configuration(url: string, chats = CHATS) {
   const model = (family: string) => (name: string) =>

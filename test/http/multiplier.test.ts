@@ -1,18 +1,17 @@
-import { afterAll, describe, expect, test } from "bun:test"
+import { describe, expect, test } from "bun:test"
 import type { AccountBody } from "../../src/wire/admin.ts"
 import type { QuoteBody } from "../../src/wire/quote.ts"
 import type { Receipt } from "../../src/wire/receipt.ts"
 import type { OperatorUsageReport, UsageReport } from "../../src/wire/usage-report.ts"
-import { chat, endSound, startGateway, until } from "../support/gateway.ts"
-import { chatCompletion, chatWords, json, sse, startProvider, usage } from "../support/provider.ts"
+import { chat, until } from "../support/gateway.ts"
+import { chatCompletion, chatWords, HELLO, json, sse, usage } from "../support/provider.ts"
 import { chatBody, postJson } from "../support/request.ts"
+import { testGateway } from "../support/test-gateway.ts"
 import { thrown } from "../support/thrown.ts"
 
 /** D69: what an account with a price multiplier holds, is charged and is shown. */
 
-const provider = await startProvider()
-const gateway = await startGateway(provider)
-afterAll(() => endSound(gateway, provider))
+const { provider, gateway } = await testGateway()
 
 async function accountAt(price_multiplier: string, balance = "1") {
   const made = await gateway.account(balance)
@@ -86,7 +85,7 @@ describe("D69 an account with a price multiplier of 1.2345", () => {
     const max_tokens = quote.largest_max_tokens ?? 0
     const refused = await chat(gateway, key, { max_tokens: max_tokens + 1 })
     expect(await refused.json()).toMatchObject({ error: { code: "insufficient_balance", max_tokens } })
-    provider.replyOnce(json(200, chatCompletion("hello", { usage: usage(10, 5) })))
+    provider.replyOnce(HELLO)
     expect((await chat(gateway, key, { max_tokens })).status).toBe(200)
   })
 
@@ -149,7 +148,7 @@ describe("D69 a price multiplier", () => {
     expect(await gateway.admin("POST", "/accounts", { name: "a", margin: "1.5" })).toMatchObject({
       price_multiplier: "1.5",
     })
-    provider.replyOnce(json(200, chatCompletion("hello", { usage: usage(10, 5) })))
+    provider.replyOnce(HELLO)
     const answer = await chat(gateway, key, { max_tokens: 5 })
     await gateway.reload({ receipts: { show_margin: true } })
     const receipt = await read<Receipt>(`/v1/calls/${idOf(answer)}`, key)

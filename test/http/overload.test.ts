@@ -1,22 +1,21 @@
-import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { beforeAll, describe, expect, test } from "bun:test"
 import { makeKey } from "../../src/admission/key.ts"
 import type { Answer } from "../support/answer.ts"
 import { chatModel, MESSAGES, untilIs } from "../support/gateway.ts"
-import { chatCompletion, chatWords, json, type Script, silent, sse, usage } from "../support/provider.ts"
+import { chatWords, HELLO, json, type Script, silent, sse } from "../support/provider.ts"
 import { requestBytes } from "../support/request.ts"
 import { expectError } from "./errors.ts"
-import { chatDraft, openHarness } from "./harness.ts"
+import { chatDraft, testHarness } from "./harness.ts"
 
 const IN_FLIGHT = 3
 /** How many failures in a row open a breaker, and for how long. */
 const FAILURES = 5
 const OPEN_MS = 10_000
 
-const completes = json(200, chatCompletion("hello", { usage: usage(10, 5) }))
+const completes = HELLO
 
-const harness = await openHarness(configuration)
+const harness = await testHarness(configuration)
 const account = await harness.account()
-afterAll(() => harness.close())
 
 function configuration(url: string) {
   const upstream = { family: "chat", base_url: `${url}/v1` }

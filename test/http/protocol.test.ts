@@ -1,13 +1,12 @@
-import { afterAll, describe, expect, test } from "bun:test"
+import { describe, expect, test } from "bun:test"
 import type { Answer } from "../support/answer.ts"
 import { ADMIN_TOKEN } from "../support/gateway.ts"
 import { requestBytes } from "../support/request.ts"
 import { expectError, expectIds } from "./errors.ts"
-import { CANARY, chatDraft, openHarness } from "./harness.ts"
+import { CANARY, chatDraft, testHarness } from "./harness.ts"
 
-const harness = await openHarness()
+const harness = await testHarness()
 const account = await harness.account()
-afterAll(() => harness.close())
 
 const PROBED = ["/", "/livez", "/health", "/readyz"]
 const READ = [...PROBED, "/docs", "/docs/json", "/docs/assets/page.css"]

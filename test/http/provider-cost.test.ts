@@ -1,11 +1,10 @@
-import { afterAll, describe, expect, test } from "bun:test"
+import { describe, expect, test } from "bun:test"
 import type { Receipt } from "../../src/wire/receipt.ts"
-import { chat, endSound, startGateway } from "../support/gateway.ts"
-import { chatCompletion, json, startProvider, usage } from "../support/provider.ts"
+import { chat } from "../support/gateway.ts"
+import { chatCompletion, json, usage } from "../support/provider.ts"
+import { testGateway } from "../support/test-gateway.ts"
 
-const provider = await startProvider()
-const gateway = await startGateway(provider)
-afterAll(() => endSound(gateway, provider))
+const { provider, gateway } = await testGateway()
 
 /** One call that the provider answers with this usage; its record for operators, and the receipt for the customer. */
 async function call(reported: object | undefined) {

@@ -1,21 +1,22 @@
-import { afterAll, describe, expect, test } from "bun:test"
+import { describe, expect, test } from "bun:test"
 import fc from "fast-check"
 import type { QuoteBody } from "../../src/wire/quote.ts"
-import { CHAT, chat, chatModel, endSound, MESSAGES, PRICE, startGateway } from "../support/gateway.ts"
-import { chatCompletion, json, startProvider, usage } from "../support/provider.ts"
+import { CHAT, chat, chatModel, MESSAGES, PRICE } from "../support/gateway.ts"
+import { chatCompletion, json, usage } from "../support/provider.ts"
 import { chatBody } from "../support/request.ts"
+import { testGateway } from "../support/test-gateway.ts"
 
-const provider = await startProvider()
-provider.reply(json(200, chatCompletion("hi", { usage: usage(1, 1) })))
-const gateway = await startGateway(provider, {
-  models: [
-    chatModel(CHAT),
-    chatModel("dear", { price: { ...PRICE, per_call: "0.01" } }),
-    { ...chatModel("free"), price: undefined, free: true },
-    { ...chatModel(MESSAGES), family: "messages", upstreams: [{ use: "counter", model: "counting" }] },
-  ],
-})
-afterAll(() => endSound(gateway, provider))
+const { provider, gateway } = await testGateway(
+  {
+    models: [
+      chatModel(CHAT),
+      chatModel("dear", { price: { ...PRICE, per_call: "0.01" } }),
+      { ...chatModel("free"), price: undefined, free: true },
+      { ...chatModel(MESSAGES), family: "messages", upstreams: [{ use: "counter", model: "counting" }] },
+    ],
+  },
+  json(200, chatCompletion("hi", { usage: usage(1, 1) })),
+)
 
 const ASK = chatBody()
 

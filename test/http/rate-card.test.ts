@@ -1,9 +1,10 @@
-import { afterAll, describe, expect, test } from "bun:test"
+import { describe, expect, test } from "bun:test"
 import type { QuoteBody } from "../../src/wire/quote.ts"
 import type { Receipt } from "../../src/wire/receipt.ts"
-import { CHAT, chat, chatModel, endSound, PRICE, startGateway, until } from "../support/gateway.ts"
-import { chatCompletion, chatWords, json, sse, startProvider } from "../support/provider.ts"
+import { CHAT, chat, chatModel, PRICE, until } from "../support/gateway.ts"
+import { chatCompletion, chatWords, json, sse } from "../support/provider.ts"
 import { chatBody } from "../support/request.ts"
+import { testGateway } from "../support/test-gateway.ts"
 
 /** D60: every kind of token at its own price, from the provider's bytes to the receipt. */
 
@@ -14,8 +15,7 @@ const SERVED = "served-model"
 const model = (name: string, price: object) =>
   chatModel(name, { price, ...(name === CARD && { context_tokens: 1000 }) })
 
-const provider = await startProvider()
-const gateway = await startGateway(provider, {
+const { provider, gateway } = await testGateway({
   models: [
     model(CHAT, PRICE),
     model(TIERED, {
@@ -54,7 +54,6 @@ const gateway = await startGateway(provider, {
     }),
   ],
 })
-afterAll(() => endSound(gateway, provider))
 
 const USAGE = {
   prompt_tokens: 100,

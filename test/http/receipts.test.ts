@@ -1,15 +1,14 @@
-import { afterAll, describe, expect, test } from "bun:test"
+import { describe, expect, test } from "bun:test"
 import fc from "fast-check"
 import { nextId } from "../../src/id.ts"
 import { parseUsd } from "../../src/money.ts"
 import type { OwnAccount, Receipt } from "../../src/wire/receipt.ts"
 import type { UsageReport } from "../../src/wire/usage-report.ts"
-import { CHAT, chat, endSound, startGateway, until, untilIs } from "../support/gateway.ts"
-import { chatCompletion, chatWords, heldBack, json, sse, startProvider, usage } from "../support/provider.ts"
+import { CHAT, chat, startGateway, until, untilIs } from "../support/gateway.ts"
+import { chatCompletion, chatWords, heldBack, json, sse, usage } from "../support/provider.ts"
+import { testGateway } from "../support/test-gateway.ts"
 
-const provider = await startProvider()
-const gateway = await startGateway(provider)
-afterAll(() => endSound(gateway, provider))
+const { provider, gateway } = await testGateway()
 
 /** How a key is sent: as the chat family does, and as the messages family does. */
 const families = {

@@ -1,12 +1,11 @@
-import { afterAll, describe, expect, test } from "bun:test"
+import { describe, expect, test } from "bun:test"
 import { CHAT, MESSAGES } from "../support/gateway.ts"
 import { jsonDraft } from "../support/request.ts"
 import { expectError } from "./errors.ts"
-import { CANARY, chatBody, openHarness } from "./harness.ts"
+import { CANARY, chatBody, testHarness } from "./harness.ts"
 
-const harness = await openHarness()
+const harness = await testHarness()
 const account = await harness.account()
-afterAll(() => harness.close())
 
 /** A chat request whose body is exactly this. */
 function sendText(body: string | Uint8Array) {

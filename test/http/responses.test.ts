@@ -1,4 +1,4 @@
-import { afterAll, describe, expect, test } from "bun:test"
+import { describe, expect, test } from "bun:test"
 import { png } from "../admission/files.ts"
 import { CHAT, chatModel, PROVIDER_KEY, until, untilIs } from "../support/gateway.ts"
 import { json, type Script, sse } from "../support/provider.ts"
@@ -16,11 +16,11 @@ import {
   textItem,
   textStream,
 } from "../support/responses.ts"
-import { CANARY, openHarness } from "./harness.ts"
+import { CANARY, testHarness } from "./harness.ts"
 
 /** The responses operation through a whole gateway: what the client and the provider saw, and what the journal says (D66). */
 
-const harness = await openHarness((url) => ({
+const harness = await testHarness((url) => ({
   upstreams: {
     first: { family: "chat", base_url: `${url}/v1`, api_key: PROVIDER_KEY },
     second: { family: "chat", base_url: `${url}/second`, api_key: PROVIDER_KEY },
@@ -37,7 +37,6 @@ const harness = await openHarness((url) => ({
     chatModel("twice", { upstreams: [{ use: "second" }, { use: "first" }] }),
   ],
 }))
-afterAll(() => harness.close())
 
 /** Asks once, on an account of its own, and what became of it. */
 async function ask(fields: object = {}, script?: Script, path = "/v1/responses") {

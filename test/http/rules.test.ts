@@ -38,13 +38,14 @@ import {
   seesStream,
   settled,
   streamText,
+  testStage,
 } from "./sides.ts"
 
 /** Sections 1, 4.1, 6 and 7 of the specification, sentence by sentence, over real sockets on both sides. */
 
 const DONE = "data: [DONE]\n\n"
 
-const stage = await openStage((url) => ({
+const stage = await testStage((url) => ({
   stream: { ...NO_COMMENTS.stream, stall: "1s" },
   upstreams: {
     first: { family: "chat", base_url: `${url}/v1`, api_key: PROVIDER_KEY },
@@ -59,7 +60,6 @@ const stage = await openStage((url) => ({
     chatModel("messages-model", { family: "messages", upstreams: [{ use: "counter" }] }),
   ],
 }))
-afterAll(() => stage.close())
 
 const holdsForStreams = (rows: readonly Row[]) => holdsFor(stage, rows, STREAM)
 const holdsForJson = (rows: readonly Row[]) => holdsFor(stage, rows)

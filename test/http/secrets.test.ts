@@ -1,14 +1,13 @@
-import { afterAll, describe, expect, test } from "bun:test"
+import { describe, expect, test } from "bun:test"
 import { connect } from "../../src/ledger/database/address.ts"
 import type { Answer } from "../support/answer.ts"
 import { ADMIN_TOKEN, PROVIDER_KEY, until } from "../support/gateway.ts"
 import { chatCompletion, chatWords, json, type Script, sse, usage } from "../support/provider.ts"
 import { expectError, expectIds } from "./errors.ts"
-import { CANARY, chatDraft, countDraft, openHarness } from "./harness.ts"
+import { CANARY, chatDraft, countDraft, testHarness } from "./harness.ts"
 
-const harness = await openHarness()
+const harness = await testHarness()
 const account = await harness.account()
-afterAll(() => harness.close())
 
 const json_type = "content-type: application/json"
 const admin = `authorization: Bearer ${ADMIN_TOKEN}`

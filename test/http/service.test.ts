@@ -1,15 +1,14 @@
-import { afterAll, describe, expect, test } from "bun:test"
+import { describe, expect, test } from "bun:test"
 import { connect } from "../../src/ledger/database/address.ts"
 import { ADMIN_TOKEN, CHAT, chatModel, MESSAGES, until, untilIs } from "../support/gateway.ts"
-import { chatCompletion, json, READ_MS, type Script, usage } from "../support/provider.ts"
+import { chatCompletion, HELLO, json, READ_MS, type Script, usage } from "../support/provider.ts"
 import { rawClient } from "../support/raw-client.ts"
 import { chatRequest, jsonDraft } from "../support/request.ts"
 import { expectError, expectIds, ownHeaders } from "./errors.ts"
-import { CANARY, type Harness, openHarness } from "./harness.ts"
+import { CANARY, type Harness, testHarness } from "./harness.ts"
 
-const harness = await openHarness({ lease: { renew: "200ms", expire: "20s" } })
+const harness = await testHarness({ lease: { renew: "200ms", expire: "20s" } })
 const account = await harness.account()
-afterAll(() => harness.close())
 
 describe("D33 what anybody may ask", () => {
   const rows: readonly [target: string, body: object][] = [
@@ -264,7 +263,7 @@ function gate() {
   const { promise, resolve } = Promise.withResolvers<void>()
   const held: Script = async (exchange) => {
     await promise
-    await json(200, chatCompletion("hello", { usage: usage(10, 5) }))(exchange)
+    await HELLO(exchange)
   }
   return { held, release: resolve }
 }

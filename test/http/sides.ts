@@ -19,6 +19,7 @@ import {
   startProvider,
 } from "../support/provider.ts"
 import { chatBody } from "../support/request.ts"
+import { ofFile } from "../support/test-gateway.ts"
 import { type Client, type Sending, send } from "./client.ts"
 
 /** Keeps the gateway's own comments out of streams whose bytes are compared. */
@@ -130,6 +131,9 @@ export async function openStage(changesFor: (provider_url: string) => ConfigChan
     },
   }
 }
+
+/** The stage of a test file, closed after its last test. */
+export const testStage = (...options: Parameters<typeof openStage>) => ofFile(openStage(...options))
 
 export interface LedgerCall {
   readonly state: string

@@ -1,12 +1,10 @@
-import { afterAll, expect, test } from "bun:test"
+import { expect, test } from "bun:test"
 import type { StatedMonth, StatementBody } from "../../src/wire/statement.ts"
-import { ADMIN_TOKEN, chat, endSound, startGateway } from "../support/gateway.ts"
-import { chatCompletion, json, startProvider, usage } from "../support/provider.ts"
+import { ADMIN_TOKEN, chat } from "../support/gateway.ts"
+import { chatCompletion, json, usage } from "../support/provider.ts"
+import { testGateway } from "../support/test-gateway.ts"
 
-const provider = await startProvider()
-provider.reply(json(200, chatCompletion("hello there", { usage: usage(10, 5) })))
-const gateway = await startGateway(provider)
-afterAll(() => endSound(gateway, provider))
+const { gateway } = await testGateway({}, json(200, chatCompletion("hello there", { usage: usage(10, 5) })))
 
 const MONTH = new Date().toISOString().slice(0, 7)
 

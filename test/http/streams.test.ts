@@ -1,4 +1,4 @@
-import { afterAll, describe, expect, spyOn, test } from "bun:test"
+import { describe, expect, spyOn, test } from "bun:test"
 import { connect } from "../../src/ledger/database/address.ts"
 import { Spool } from "../../src/ledger/queue/spool.ts"
 import { printUsd } from "../../src/money.ts"
@@ -34,6 +34,7 @@ import {
   seesStream,
   settled,
   streamText,
+  testStage,
 } from "./sides.ts"
 import { INVALID_USAGE } from "./usages.ts"
 
@@ -43,7 +44,7 @@ import { INVALID_USAGE } from "./usages.ts"
 const WITH_USAGE = chatBody({ stream: true, stream_options: { include_usage: true } })
 const DONE = "data: [DONE]\n\n"
 
-const stage = await openStage(() => ({
+const stage = await testStage(() => ({
   ...NO_COMMENTS,
   models: [
     chatModel("chat-model"),
@@ -51,7 +52,6 @@ const stage = await openStage(() => ({
     chatModel("prompting", { estimate: { prompt: "always" } }),
   ],
 }))
-afterAll(() => stage.close())
 
 const holds = (rows: readonly Row[], body: object = STREAM) => holdsFor(stage, rows, body)
 

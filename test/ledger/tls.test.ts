@@ -13,7 +13,7 @@ import { Workplace } from "../process/workplace.ts"
 import { freePort } from "../support/free-port.ts"
 import { chat, configFor, untilIs } from "../support/gateway.ts"
 import { operatorOf } from "../support/operator.ts"
-import { chatCompletion, json, type Provider, startProvider, usage } from "../support/provider.ts"
+import { HELLO, type Provider, startProvider } from "../support/provider.ts"
 import { certificates } from "../upstream/certificates.ts"
 
 /** TLS to a real Postgres: both drivers do what docs/deploying.md says of each `sslmode`. */
@@ -34,7 +34,7 @@ const urlOf = (mode: string, host = "localhost") =>
 
 beforeAll(async () => {
   provider = await startProvider()
-  provider.reply(json(200, chatCompletion("hello", { usage: usage(10, 5) })))
+  provider.reply(HELLO)
   const [own, other] = await Promise.all([certificates(), certificates()])
   writeFileSync(right, own.ca.cert)
   writeFileSync(wrong, other.ca.cert)

@@ -1,5 +1,5 @@
-import { afterAll, expect, test } from "bun:test"
-import { openHarness } from "../http/harness.ts"
+import { expect, test } from "bun:test"
+import { testHarness } from "../http/harness.ts"
 import { chat, until } from "../support/gateway.ts"
 import { json } from "../support/provider.ts"
 import { parseExposition, type Sample } from "./exposition.ts"
@@ -22,9 +22,8 @@ const METHODS: readonly [string, ...string[]] = [
 ]
 const STATUSES = [400, 404, 418, 422, 429, 499] as const
 
-const harness = await openHarness()
+const harness = await testHarness()
 const key = (await harness.account("100")).key
-afterAll(() => harness.close())
 
 let said = 0
 const word = () => `made-up-${said++}-${crypto.randomUUID()}`

@@ -1,15 +1,14 @@
-import { afterAll, describe, expect, test } from "bun:test"
-import { chatDraft, countDraft, openHarness } from "../http/harness.ts"
+import { describe, expect, test } from "bun:test"
+import { chatDraft, countDraft, testHarness } from "../http/harness.ts"
 import { CHAT, startGateway, type TestGateway, until, untilIs } from "../support/gateway.ts"
 import { chatCompletion, chatWords, json, sse, usage } from "../support/provider.ts"
 import { parseExposition } from "./exposition.ts"
 
-const harness = await openHarness({
+const harness = await testHarness({
   limits: { per_key: { requests_per_minute: 3 } },
   idempotency: { keep_answers: "1m" },
 })
 const account = await harness.account()
-afterAll(() => harness.close())
 
 /** The sum of the samples that have these labels; null when there is none. */
 async function read(

@@ -5,7 +5,7 @@ import { connect } from "../../src/ledger/database/address.ts"
 import { emptyDatabase, type FreshDatabase } from "../support/database.ts"
 import { chat, configFor } from "../support/gateway.ts"
 import { operatorOf } from "../support/operator.ts"
-import { chatCompletion, json, type Provider, startProvider, usage } from "../support/provider.ts"
+import { HELLO, type Provider, startProvider } from "../support/provider.ts"
 import { databaseVariables, Workplace } from "./workplace.ts"
 
 /** D74: the process on a list of shards, alone and with workers. */
@@ -17,7 +17,7 @@ describe.each([1, 2])("D74 a gateway of %d processes on the shards of its config
 
   beforeAll(async () => {
     provider = await startProvider()
-    provider.reply(json(200, chatCompletion("hello", { usage: usage(10, 5) })))
+    provider.reply(HELLO)
     fresh = await emptyDatabase()
   })
   afterAll(() => place.clear(provider, fresh))

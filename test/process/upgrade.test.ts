@@ -8,7 +8,7 @@ import { parseUsd, printUsd } from "../../src/money.ts"
 import { emptyDatabase, type FreshDatabase } from "../support/database.ts"
 import { CHAT, chat, configFor, until } from "../support/gateway.ts"
 import { ADMIN_TOKEN, operatorOf } from "../support/operator.ts"
-import { chatCompletion, json, type Provider, startProvider, usage } from "../support/provider.ts"
+import { HELLO, type Provider, startProvider } from "../support/provider.ts"
 import type { GatewayProcess } from "./gateway-process.ts"
 import { databaseVariables, Workplace } from "./workplace.ts"
 
@@ -53,7 +53,7 @@ beforeAll(async () => {
   await client.unsafe(DUMP)
   await client.end()
   provider = await startProvider()
-  provider.reply(json(200, chatCompletion("hello", { usage: usage(10, 5) })))
+  provider.reply(HELLO)
   place = new Workplace()
   place.configure(configFor(provider.url, { lease: { renew: "200ms", expire: "1s" }, tags: ["team"] }))
   gateway = await place.start(databaseVariables(fresh.address))

@@ -429,6 +429,9 @@ export function chatCompletion(content: string, overrides: Record<string, unknow
   }
 }
 
+/** A short answer that is billed for 10 tokens of input and 5 of output. */
+export const HELLO = json(200, chatCompletion("hello", { usage: usage(10, 5) }))
+
 /** A list of embeddings as a provider sends it, one for each input; `overrides` replaces top-level fields. */
 export function embeddingList(inputs: number, overrides: Record<string, unknown> = {}) {
   return {

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import { chat, startGateway, type TestGateway } from "../support/gateway.ts"
-import { chatCompletion, chatWords, json, sse, startProvider, usage } from "../support/provider.ts"
+import { chatWords, HELLO, sse, startProvider, usage } from "../support/provider.ts"
 import { type Answer, startCollector } from "./collector.ts"
 import { tracing } from "./tracing.ts"
 
@@ -10,9 +10,7 @@ const TRACEPARENT = `00-${TRACE}-00f067aa0ba902b7-01`
 const provider = await startProvider()
 provider.reply(async (exchange) => {
   const stream = exchange.request.body.includes('"stream":true')
-  const answer = stream
-    ? sse(chatWords("hello"), { usage: usage(10, 5) })
-    : json(200, chatCompletion("hello", { usage: usage(10, 5) }))
+  const answer = stream ? sse(chatWords("hello"), { usage: usage(10, 5) }) : HELLO
   await answer(exchange)
 })
 afterAll(() => provider.stop())
