@@ -1,6 +1,6 @@
 import { type SQL, sql } from "drizzle-orm"
-import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import { addMonths, JOURNAL_TABLES } from "../src/ledger/archive/months.ts"
+import type { Db } from "../src/ledger/database/db.ts"
 import { months } from "../src/ledger/schema/sums.ts"
 import { accounts, ends, holds } from "../src/ledger/schema/tables.ts"
 
@@ -24,7 +24,7 @@ export interface Fill {
 }
 
 /** Replaces the months of an empty journal by those of the last 92 days and the next two. */
-export async function beginMonths(database: PostgresJsDatabase, until_ms: number): Promise<void> {
+export async function beginMonths(database: Db, until_ms: number): Promise<void> {
   const first = new Date(until_ms - SPAN_DAYS * DAY_MS).toISOString().slice(0, 7)
   const rows = await database.select({ month: months.month }).from(months)
   await database.transaction(async (transaction) => {
@@ -51,7 +51,7 @@ export async function beginMonths(database: PostgresJsDatabase, until_ms: number
 }
 
 /** Writes settled calls, at the same distance from each other, and charges the accounts. `said` is told how many there are. */
-export async function fill(database: PostgresJsDatabase, options: Fill, said: (calls: number) => void) {
+export async function fill(database: Db, options: Fill, said: (calls: number) => void) {
   for (let first = 0; first < options.calls; first += BATCH) {
     const last = Math.min(first + BATCH, options.calls)
     await Promise.all([
@@ -66,14 +66,14 @@ export async function fill(database: PostgresJsDatabase, options: Fill, said: (c
     WHERE a.id = e.account_id`)
 }
 
-function insertHolds(database: PostgresJsDatabase, options: Fill, first: number, last: number) {
+function insertHolds(database: Db, options: Fill, first: number, last: number) {
   return database.execute(sql`
     INSERT INTO ${holds} (id, account_id, key_id, gateway_id, amount_nano, held_at, terms_id, stream)
     SELECT x.id, x.account_id, x.key_id, ${options.gateway_id}::uuid, 5000000, x.at, x.terms_id, x.n % 2 = 0
     FROM (${callsOf(options, first, last)}) x`)
 }
 
-function insertEnds(database: PostgresJsDatabase, options: Fill, first: number, last: number) {
+function insertEnds(database: Db, options: Fill, first: number, last: number) {
   return database.execute(sql`
     INSERT INTO ${ends} (id, account_id, key_id, charge_nano, freed_nano, ended_at, terms_id, prompt_tokens, cached_tokens,
       completion_tokens, ttft_ms, duration_ms, outcome, basis, ending)

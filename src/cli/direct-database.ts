@@ -1,4 +1,3 @@
-import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import { Elysia } from "elysia"
 import { loadConfig } from "../config/load.ts"
 import { findEmbedded } from "../embedded/embedded.ts"
@@ -7,6 +6,7 @@ import { nextId } from "../id.ts"
 import { findUnheld } from "../ledger/archive/violations.ts"
 import type { Address } from "../ledger/database/address.ts"
 import { connectDatabase, databaseReason } from "../ledger/database/database.ts"
+import type { Db } from "../ledger/database/db.ts"
 import { readVersion } from "../ledger/database/migration.ts"
 import { operatorLedger } from "../ledger/operators.ts"
 import { Spool } from "../ledger/queue/spool.ts"
@@ -76,7 +76,7 @@ async function openAll(target: Direct): Promise<ShardDatabase[]> {
 }
 
 /** The settlements in a data directory's spool for calls that the ledger does not know. */
-async function unheldIn(data_dir: string, database: PostgresJsDatabase) {
+async function unheldIn(data_dir: string, database: Db) {
   const files = await new Spool(data_dir, nextId(), SILENT).others()
   return findUnheld(
     database,

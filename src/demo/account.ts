@@ -1,11 +1,11 @@
 import { chmod, mkdir, readFile } from "node:fs/promises"
 import { join } from "node:path"
-import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import { checksumHolds, hashOf, makeKey, prefixOf } from "../admission/key.ts"
 import { isId, nextId } from "../id.ts"
 import { createAccount } from "../ledger/accounts/accounts.ts"
 import { credit } from "../ledger/accounts/credits.ts"
 import { createKey, listKeys } from "../ledger/accounts/keys.ts"
+import type { Db } from "../ledger/database/db.ts"
 import { objectOf, parseJson } from "../wire/usage.ts"
 import { OWNER_ONLY, writePrivately } from "./access.ts"
 
@@ -24,7 +24,7 @@ interface Identity {
  * are written to disk before the database, and creating the same thing again changes nothing, so the next start
  * completes one that was killed.
  */
-export async function demoAccount(database: PostgresJsDatabase, data_dir: string): Promise<string> {
+export async function demoAccount(database: Db, data_dir: string): Promise<string> {
   const { account_id, credit_id, key } = await identity(data_dir)
   await createAccount(database, { id: account_id, name: "Demo" })
   const given = await credit(database, {

@@ -1,9 +1,9 @@
-import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import { nextId } from "../id.ts"
 import { type OneOrMore, oneOrMore } from "../wire/list.ts"
 import type { Audit } from "./archive/audit.ts"
 import type { Violation } from "./archive/violations.ts"
 import { answerOf } from "./database/answer.ts"
+import type { Db } from "./database/db.ts"
 import { type OfShard, UnknownShard } from "./entries.ts"
 import { firstFound } from "./reports/merge.ts"
 
@@ -13,7 +13,7 @@ export interface OperatedDatabase {
   readonly name: string
   /** True if accounts are created in it. */
   readonly open: boolean
-  readonly database: PostgresJsDatabase
+  readonly database: Db
   /** Settlements without a hold. They are in a spool only, and the audit lists them (D13). */
   unheld?(): readonly Violation[] | Promise<readonly Violation[]>
   onAudit?(audit: Audit): void
@@ -21,10 +21,7 @@ export interface OperatedDatabase {
   onForgotten?(end_user_id: string): void
 }
 
-type Question<Args extends Arguments, Answer> = (
-  database: PostgresJsDatabase,
-  ...args: Args
-) => Promise<Answer>
+type Question<Args extends Arguments, Answer> = (database: Db, ...args: Args) => Promise<Answer>
 type Arguments = readonly unknown[]
 
 export interface Shard extends OperatedDatabase {

@@ -1,11 +1,12 @@
 import { type SQL, sql } from "drizzle-orm"
 import type { PgInsertValue, PgTable } from "drizzle-orm/pg-core"
-import { drizzle, type PostgresJsDatabase } from "drizzle-orm/postgres-js"
+import { drizzle } from "drizzle-orm/postgres-js"
 import { migrate } from "drizzle-orm/postgres-js/migrator"
 import { Elysia } from "elysia"
 import { errorResponse, GatewayError } from "../../src/errors.ts"
 import { floorId, nextId } from "../../src/id.ts"
 import { connect } from "../../src/ledger/database/address.ts"
+import type { Db } from "../../src/ledger/database/db.ts"
 import { registerTerms } from "../../src/ledger/money/terms.ts"
 import { operatorLedger } from "../../src/ledger/operators.ts"
 import { type calls, checkpoints, corrections, ends, holds } from "../../src/ledger/schema/tables.ts"
@@ -66,7 +67,7 @@ export interface Reply {
 
 /** The operators' routes on a database of their own, asked without a socket. */
 export interface AdminHarness {
-  readonly database: PostgresJsDatabase
+  readonly database: Db
   readonly app: { handle(request: Request): Promise<Response> }
   /** The text of every answer, but those of a key's creation. */
   readonly texts: readonly string[]
@@ -141,7 +142,7 @@ export function mount({
   shards = [{ name: "main", open: true, database }],
   ...operators
 }: Partial<Operators> & {
-  readonly database: PostgresJsDatabase
+  readonly database: Db
   readonly deadline_ms: number
   readonly shards?: OneOrMore<OperatedDatabase>
 }) {
@@ -193,14 +194,14 @@ export type Planted = Partial<typeof calls.$inferSelect> & {
  * Adds the entries of a call to the ledger without moving a balance: an open hold of 5,000 nano-USD unless told. Its id
  * has the time of the hold.
  */
-export async function plantCall(database: PostgresJsDatabase, planted: Planted): Promise<string> {
+export async function plantCall(database: Db, planted: Planted): Promise<string> {
   const id = planted.id ?? (planted.held_at === undefined ? nextId() : idAt(planted.held_at))
   await plantCalls(database, [{ ...planted, id }])
   return id
 }
 
 export async function plantCalls(
-  database: PostgresJsDatabase,
+  database: Db,
   planted: readonly (Planted & { readonly id: string })[],
 ): Promise<void> {
   const terms_ids = await registerTerms(
@@ -295,7 +296,7 @@ function basisOf(text: string | null | undefined) {
 }
 
 async function insertAll<Table extends PgTable>(
-  database: PostgresJsDatabase,
+  database: Db,
   table: Table,
   rows: PgInsertValue<Table>[],
 ): Promise<void> {
@@ -306,7 +307,7 @@ async function insertAll<Table extends PgTable>(
  * Does to the entries of the ledger what nobody may do (D55): their triggers are off for these statements. For tests
  * that falsify or empty them.
  */
-export async function falsify(database: PostgresJsDatabase, ...statements: readonly SQL[]): Promise<void> {
+export async function falsify(database: Db, ...statements: readonly SQL[]): Promise<void> {
   await database.transaction(async (transaction) => {
     await transaction.execute(sql`SET LOCAL session_replication_role = replica`)
     for (const statement of statements) await transaction.execute(statement)

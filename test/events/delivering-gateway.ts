@@ -1,7 +1,7 @@
 import { sql } from "drizzle-orm"
-import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import { Deliveries } from "../../src/events/deliveries.ts"
 import { nextId } from "../../src/id.ts"
+import type { Db } from "../../src/ledger/database/db.ts"
 import { SinkQueue } from "../../src/ledger/feed/sinks.ts"
 import { gateways } from "../../src/ledger/schema/tables.ts"
 
@@ -18,7 +18,7 @@ class SlowSinkQueue extends SinkQueue {
 
 /** The part of a gateway that delivers events, with a lease. Its log goes to `lines`. */
 export async function deliveringGateway(
-  database: PostgresJsDatabase,
+  database: Db,
   lines: string[],
   { retries_ms = [50] }: { readonly retries_ms?: readonly number[] } = {},
 ) {

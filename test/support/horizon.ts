@@ -1,12 +1,12 @@
 import { sql } from "drizzle-orm"
-import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
+import type { Db } from "../../src/ledger/database/db.ts"
 import { until } from "./gateway.ts"
 
 /**
  * Waits until the event feed has everything that is written now (D96). Tests share a server, and a transaction of another test
  * that is open holds the feed back.
  */
-export async function feedReaches(database: PostgresJsDatabase): Promise<void> {
+export async function feedReaches(database: Db): Promise<void> {
   const [now] = await database.execute<{ xid: string }>(sql`SELECT pg_current_xact_id()::text AS xid`)
   await until(
     () =>

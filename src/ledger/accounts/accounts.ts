@@ -1,8 +1,8 @@
 import { and, asc, desc, eq, inArray, isNull, type SQL, sql } from "drizzle-orm"
 import { DrizzleQueryError } from "drizzle-orm/errors"
-import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import type { AccountSort } from "../../wire/admin-query.ts"
 import { errorCode } from "../database/database-errors.ts"
+import type { Db } from "../database/db.ts"
 import { type Page, type PageOf, paged } from "../database/page.ts"
 import { arrayOf } from "../database/statement.ts"
 import { AccountMoving, type OfShard } from "../entries.ts"
@@ -31,7 +31,7 @@ export type AccountResult = Made<"account", Account, "conflict" | "none_open">
 
 /** Opens an account with a balance of 0. The same `id` again changes nothing and returns what stands there. */
 export async function createAccount(
-  database: PostgresJsDatabase,
+  database: Db,
   account: NewAccount,
 ): Promise<Exclude<AccountResult, { outcome: "none_open" }>> {
   const [created] = await database.insert(accounts).values(account).onConflictDoNothing().returning()
@@ -51,7 +51,7 @@ export interface AccountChange extends AccountSettings, Partial<Pick<AccountColu
  * one has the external id. Rejects with `AccountMoving` during a move (D76).
  */
 export async function changeAccount(
-  database: PostgresJsDatabase,
+  database: Db,
   id: string,
   { suspended, ...columns }: AccountChange,
 ): Promise<Account | "conflict" | null> {
@@ -83,16 +83,13 @@ export function suspendedAt(
 }
 
 /** Null also for an account in another shard (D76). */
-export async function getAccount(database: PostgresJsDatabase, id: string): Promise<Account | null> {
+export async function getAccount(database: Db, id: string): Promise<Account | null> {
   const account = await getAccountRow(database, id)
   return account?.moved_to === null ? upToDate(database, account) : null
 }
 
 /** The account with this external id; null if none is in this shard (D94). */
-export async function findAccount(
-  database: PostgresJsDatabase,
-  external_id: string,
-): Promise<Account | null> {
+export async function findAccount(database: Db, external_id: string): Promise<Account | null> {
   const [account] = await database
     .select()
     .from(accounts)
@@ -101,7 +98,7 @@ export async function findAccount(
 }
 
 /** Also of an account that has moved to another shard. */
-export async function getAccountRow(database: PostgresJsDatabase, id: string): Promise<Account | null> {
+export async function getAccountRow(database: Db, id: string): Promise<Account | null> {
   const [account] = await database.select().from(accounts).where(eq(accounts.id, id))
   return account ?? null
 }
@@ -122,7 +119,7 @@ export interface AccountFilter {
  * come twice.
  */
 export async function listAccounts(
-  database: PostgresJsDatabase,
+  database: Db,
   page: Page,
   { external_id, search, sort, last }: AccountFilter = {},
 ): Promise<PageOf<Account>> {
@@ -219,20 +216,20 @@ function compared(left: string | bigint, right: string | bigint): number {
 /** True if a change of the account's grants may be due (D95). */
 const mayChange = ({ next_change_at }: Account) => next_change_at !== null && next_change_at !== "infinity"
 
-async function upToDate(database: PostgresJsDatabase, account: Account): Promise<Account> {
+async function upToDate(database: Db, account: Account): Promise<Account> {
   if (!mayChange(account)) return account
   await applyChanges(database, [account.id])
   return (await getAccountRow(database, account.id)) ?? account
 }
 
 /** Applies the due changes of grants, so that a balance that is read next is right (D95). */
-export async function applyChanges(database: PostgresJsDatabase, ids: readonly string[]): Promise<void> {
+export async function applyChanges(database: Db, ids: readonly string[]): Promise<void> {
   await database.execute(sql`SELECT tollgate.change_grants(a.id) FROM ${accounts} a
     WHERE a.id = ANY (${arrayOf(ids, (id) => id)}::uuid[]) AND a.next_change_at <= now() AND a.moved_to IS NULL ORDER BY a.id`)
 }
 
 /** The same for all accounts, so that a sum of balances that is read next is right. */
-export async function applyDueChanges(database: PostgresJsDatabase): Promise<void> {
+export async function applyDueChanges(database: Db): Promise<void> {
   const due = await database
     .select({ id: accounts.id })
     .from(accounts)

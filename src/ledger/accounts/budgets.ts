@@ -1,9 +1,9 @@
 import { and, desc, eq, getTableColumns, isNull, type SQL, sql } from "drizzle-orm"
 import { alias } from "drizzle-orm/pg-core"
-import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import { nextId } from "../../id.ts"
 import type { BudgetChange } from "../../wire/budget.ts"
 import type { Tags } from "../../wire/call.ts"
+import type { Db } from "../database/db.ts"
 import { isAfter, type Page, type PageOf, pageOf } from "../database/page.ts"
 import { names } from "../database/statement.ts"
 import type { BudgetUse } from "../entries.ts"
@@ -24,7 +24,7 @@ import { budget_entries, budget_windows, budgets } from "../schema/budgets.ts"
 import { end_users } from "../schema/labels.ts"
 import { accounts, keys } from "../schema/tables.ts"
 import { findEndUser } from "./end-users.ts"
-import { type Key, type KeyStatements, lockAccount, noteLimits, noteVersion } from "./keys.ts"
+import { type Key, lockAccount, noteLimits, noteVersion } from "./keys.ts"
 import type { Made } from "./made.ts"
 
 /**
@@ -103,7 +103,7 @@ const used = usedBy(sql`true`)
 
 /** Adds a budget, which also counts the calls that its current window has had. The same `id` again makes no other budget. */
 export async function createBudget(
-  database: PostgresJsDatabase,
+  database: Db,
   { actor, reason, ...budget }: BudgetOrder,
 ): Promise<BudgetResult> {
   return database.transaction(async (transaction) => {
@@ -138,7 +138,7 @@ export async function createBudget(
 
 /** Changes a budget for every call that is held from now on. Null when there is no such budget. */
 export async function changeBudget(
-  database: PostgresJsDatabase,
+  database: Db,
   id: string,
   { actor, reason, ...update }: BudgetUpdate,
 ): Promise<Budget | null> {
@@ -177,7 +177,7 @@ function isEach({ selector, selected }: Pick<BudgetOrder, "selector" | "selected
 }
 
 /** The id of the end user, by its name or id; a new one if the name has not called yet. Needs the account's lock. */
-async function endUserOf(transaction: KeyStatements, account_id: string, end_user: string): Promise<string> {
+async function endUserOf(transaction: Db, account_id: string, end_user: string): Promise<string> {
   const known = await findEndUser(transaction, account_id, end_user)
   if (known !== null) return known
   const made = { id: nextId(), account_id, subject: end_user }
@@ -192,7 +192,7 @@ function scopeOf({ selector, selected }: Pick<BudgetOrder, "selector" | "selecte
 }
 
 async function isKeyOf(
-  transaction: KeyStatements,
+  transaction: Db,
   { account_id, selected }: Pick<BudgetOrder, "account_id" | "selected">,
 ): Promise<boolean> {
   const is_selected = and(eq(keys.account_id, account_id), eq(keys.id, selected ?? ""))
@@ -200,7 +200,7 @@ async function isKeyOf(
 }
 
 /** Counts the calls that were held since then; none in a budget per minute, which begins empty. Needs the account's lock. */
-async function countAnew(transaction: KeyStatements, id: string, since: SQL): Promise<void> {
+async function countAnew(transaction: Db, id: string, since: SQL): Promise<void> {
   await transaction.delete(budget_windows).where(eq(budget_windows.id, id))
   await transaction.execute(sql`
     INSERT INTO ${budget_windows} (id, member, account_id, since, spent, held, members)
@@ -213,7 +213,7 @@ async function countAnew(transaction: KeyStatements, id: string, since: SQL): Pr
 }
 
 /** Refills a budget per minute by its amount until now, before another applies. Needs the account's lock. */
-async function refill(transaction: KeyStatements, id: string): Promise<void> {
+async function refill(transaction: Db, id: string): Promise<void> {
   await transaction.execute(sql`
     UPDATE ${budget_windows} x SET (${names(...stepColumns)})
       = (${stepsAt("x", amountAt(NOW), NOW)}, greatest(x.step_at, tollgate.step_start(${NOW})))
@@ -221,7 +221,7 @@ async function refill(transaction: KeyStatements, id: string): Promise<void> {
 }
 
 /** Writes the entry of a change, and tells the statements that hold and end. Null if there is no such budget. Needs the account's lock. */
-async function note(transaction: KeyStatements, id: string, change: BudgetChange, author: Author) {
+async function note(transaction: Db, id: string, change: BudgetChange, author: Author) {
   const budget = await getBudget(transaction, id)
   if (budget === null) return null
   const { account_id, name, selector, selected, unit, period, timezone, is_hard, thresholds } = budget
@@ -249,17 +249,13 @@ async function note(transaction: KeyStatements, id: string, change: BudgetChange
   return budget
 }
 
-export function listBudgets(
-  database: PostgresJsDatabase,
-  account_id: string,
-  page: Page,
-): Promise<PageOf<Budget>> {
+export function listBudgets(database: Db, account_id: string, page: Page): Promise<PageOf<Budget>> {
   return pageOf(page, read(database, and(eq(b.account_id, account_id), isAfter(page, b.id))))
 }
 
 /** The budgets that calls of a key can count in, newest first. */
 export function budgetsOf(
-  database: PostgresJsDatabase,
+  database: Db,
   { account_id, id, group_path, labels }: Pick<Key, "account_id" | "id" | "group_path" | "labels">,
 ): Promise<readonly Budget[]> {
   const is_concerned = concerns({
@@ -281,7 +277,7 @@ interface CallFacts extends Pick<Key, "account_id" | "id" | "group_path"> {
  * that takes no more new members has an amount of 0.
  */
 export async function budgetsOfCall(
-  database: PostgresJsDatabase,
+  database: Db,
   { account_id, id, group_path, model, end_user, tags }: CallFacts,
 ): Promise<readonly Budget[]> {
   const [known] =
@@ -308,20 +304,12 @@ export async function budgetsOfCall(
 }
 
 /** Null also for a budget whose account is in another shard (D76). */
-export async function getBudget(
-  database: Pick<PostgresJsDatabase, "select">,
-  id: string,
-): Promise<Budget | null> {
+export async function getBudget(database: Db, id: string): Promise<Budget | null> {
   const [budget] = await read(database, eq(b.id, id))
   return budget ?? null
 }
 
-function read(
-  database: Pick<PostgresJsDatabase, "select">,
-  condition: SQL | undefined,
-  columns: typeof shown = shown,
-  use = used,
-) {
+function read(database: Db, condition: SQL | undefined, columns: typeof shown = shown, use = used) {
   return database
     .select(columns)
     .from(b)

@@ -1,6 +1,6 @@
 import { and, desc, eq, getTableColumns, type SQL, sql } from "drizzle-orm"
-import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import { type CreditKind, DEFAULT_PRIORITY } from "../../wire/credits.ts"
+import type { Db } from "../database/db.ts"
 import { withDeadline } from "../database/deadline.ts"
 import { type Page, type PageOf, paged } from "../database/page.ts"
 import { AccountMoving, NoAnswer } from "../entries.ts"
@@ -53,7 +53,7 @@ export const MAX_BALANCE_NANO = 4_000_000_000_000_000_000n
  * Writes the credit and moves the balance in one statement. Rejects with `AccountMoving` if the account is in another shard
  * (D76).
  */
-export async function credit(database: PostgresJsDatabase, order: CreditOrder): Promise<CreditResult> {
+export async function credit(database: Db, order: CreditOrder): Promise<CreditResult> {
   const outcome = await outcomeOf(database, add(order))
   if (outcome === "no_account") return { outcome }
   const known = await findCredit(database, order)
@@ -66,7 +66,7 @@ export async function credit(database: PostgresJsDatabase, order: CreditOrder): 
   return { outcome: outcome === "credited" ? outcome : "known", ...(await standingOf(database, known)) }
 }
 
-async function standingOf(database: PostgresJsDatabase, credit: Credit) {
+async function standingOf(database: Db, credit: Credit) {
   const account = await getAccountRow(database, credit.account_id)
   const [standing] = await withRemaining(database, credit.account_id, [credit])
   if (account === null || standing === undefined) throw new Error("a credit has no account")
@@ -108,7 +108,7 @@ function add(order: CreditOrder): SQL {
 
 /** A call as refunds see it (D106). Its charge counts only in the account that paid it. */
 export async function refundedCall(
-  database: PostgresJsDatabase,
+  database: Db,
   call_id: string,
   account_id?: string,
 ): Promise<RefundedCall> {
@@ -121,7 +121,7 @@ export async function refundedCall(
   return { charge_nano: charge === null ? null : BigInt(charge), refunded_nano: BigInt(refunded) }
 }
 
-export async function refundedOf(database: PostgresJsDatabase, call_id: string): Promise<bigint> {
+export async function refundedOf(database: Db, call_id: string): Promise<bigint> {
   return (await refundedCall(database, call_id)).refunded_nano
 }
 
@@ -147,7 +147,7 @@ export function addRefunded(parts: readonly RefundedCall[]): RefundedCall {
   }
 }
 
-async function outcomeOf(database: PostgresJsDatabase, question: SQL): Promise<string> {
+async function outcomeOf(database: Db, question: SQL): Promise<string> {
   const [row] = await database.execute<{ outcome: string }>(question)
   if (row === undefined) throw new Error("a function of the ledger returned nothing")
   return row.outcome
@@ -155,7 +155,7 @@ async function outcomeOf(database: PostgresJsDatabase, question: SQL): Promise<s
 
 /** The credit of this id or, if there is none, of this reference. */
 export async function findCredit(
-  database: PostgresJsDatabase,
+  database: Db,
   { id, source_ref }: Pick<CreditOrder, "source_ref"> & { readonly id?: string | undefined },
 ): Promise<Credit | null> {
   const known = id === undefined ? null : await getCredit(database, id)
@@ -171,7 +171,7 @@ type VoidResult =
 
 /** Takes back what is left of a credit; null if there is none. Money that open calls hold goes when they end (D95). */
 export async function voidCredit(
-  database: PostgresJsDatabase,
+  database: Db,
   id: string,
   reason: string | null,
 ): Promise<VoidResult | null> {
@@ -185,7 +185,7 @@ export async function voidCredit(
   return { outcome: outcome === "voided" ? outcome : "known", ...(await standingOf(database, known)) }
 }
 
-export async function getCredit(database: PostgresJsDatabase, id: string): Promise<Credit | null> {
+export async function getCredit(database: Db, id: string): Promise<Credit | null> {
   const [found] = await database.select().from(credits).where(eq(credits.id, id))
   return found ?? null
 }
@@ -198,7 +198,7 @@ interface Remaining extends EndedGrant {
 export type CreditStanding = Credit & Remaining
 
 export async function withRemaining<Found extends Credit>(
-  database: PostgresJsDatabase,
+  database: Db,
   account_id: string,
   found: readonly Found[],
 ): Promise<readonly (Found & Remaining)[]> {
@@ -222,7 +222,7 @@ interface TimedCredit extends Credit {
 
 const at_us = sql<string>`(extract(epoch FROM ${credits.created_at}) * 1000000)::bigint::text`
 
-export async function getTimedCredit(database: PostgresJsDatabase, id: string): Promise<TimedCredit | null> {
+export async function getTimedCredit(database: Db, id: string): Promise<TimedCredit | null> {
   const [found] = await database
     .select({ ...getTableColumns(credits), at_us })
     .from(credits)
@@ -232,7 +232,7 @@ export async function getTimedCredit(database: PostgresJsDatabase, id: string): 
 
 /** The newest credits of an account, `most` of them at most: those before a credit of any shard, or all. */
 export async function creditsBefore(
-  database: PostgresJsDatabase,
+  database: Db,
   account_id: string,
   before: TimedCredit | null,
   most: number,

@@ -1,15 +1,15 @@
 import { and, desc, eq, getTableColumns, isNull, type SQL, sql } from "drizzle-orm"
 import { alias } from "drizzle-orm/pg-core"
-import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import { nextId } from "../../id.ts"
 import type { CustomerPriceState } from "../../wire/customer-prices.ts"
+import type { Db } from "../database/db.ts"
 import { isAfter, type Page, type PageOf, pageOf } from "../database/page.ts"
 import { instant } from "../database/statement.ts"
 import { holdsAt, isOpenAt } from "../money/customer-prices.ts"
 import { customer_prices } from "../schema/customer-prices.ts"
 import { accounts } from "../schema/tables.ts"
 import type { Author } from "./budgets.ts"
-import { type KeyStatements, lockAccount, noteVersion } from "./keys.ts"
+import { lockAccount, noteVersion } from "./keys.ts"
 import type { Made } from "./made.ts"
 
 type Columns = typeof customer_prices.$inferSelect
@@ -51,7 +51,7 @@ export const isNotOver = sql`${p.ended_id} IS NULL AND coalesce(${p.until_at} > 
 
 /** Sets a price for calls that are held from a moment on. The same `id` again sets no other price. */
 export async function setCustomerPrice(
-  database: PostgresJsDatabase,
+  database: Db,
   { from_at, until_at, ...order }: CustomerPriceOrder,
 ): Promise<CustomerPriceResult> {
   const { id, account_id } = order
@@ -73,7 +73,7 @@ export async function setCustomerPrice(
 
 /** Ends a price of the account itself. Null when there is no such price. */
 export async function endCustomerPrice(
-  database: PostgresJsDatabase,
+  database: Db,
   id: string,
   end: Author & { readonly at: Date | null },
 ): Promise<CustomerPriceRecord | "past" | "of_list" | null> {
@@ -86,7 +86,7 @@ export async function endCustomerPrice(
 
 /** Ends prices of an account from a moment on; null: from now on. Changes nothing for those that are over by then. */
 export async function endPrices(
-  database: PostgresJsDatabase,
+  database: Db,
   account_id: string,
   prices: SQL,
   { at, actor, reason }: Author & { readonly at: Date | null },
@@ -118,17 +118,14 @@ export async function endPrices(
 }
 
 /** Null also for a price whose account is in another shard (D76). */
-export async function getCustomerPrice(
-  database: Pick<PostgresJsDatabase, "select">,
-  id: string,
-): Promise<CustomerPriceRecord | null> {
+export async function getCustomerPrice(database: Db, id: string): Promise<CustomerPriceRecord | null> {
   const [price] = await read(database, eq(p.id, id))
   return price === undefined ? null : recordOf(price)
 }
 
 /** The prices of an account, also those that are over, newest first. */
 export async function listCustomerPrices(
-  database: PostgresJsDatabase,
+  database: Db,
   account_id: string,
   page: Page,
 ): Promise<PageOf<CustomerPriceRecord>> {
@@ -138,21 +135,13 @@ export async function listCustomerPrices(
 }
 
 /** True if the account can have as many more prices. Needs its lock. */
-export async function hasRoom(
-  transaction: Pick<PostgresJsDatabase, "$count">,
-  account_id: string,
-  more: number,
-): Promise<boolean> {
+export async function hasRoom(transaction: Db, account_id: string, more: number): Promise<boolean> {
   const of_account = and(eq(p.account_id, account_id), isNotOver)
   return (await transaction.$count(sql`${customer_prices} ${p}`, of_account)) + more <= MAX_CUSTOMER_PRICES
 }
 
 /** True for a time before now, and for an end that is not after the beginning. */
-export async function isPast(
-  transaction: KeyStatements,
-  from: Date | null,
-  until: Date | null,
-): Promise<boolean> {
+export async function isPast(transaction: Db, from: Date | null, until: Date | null): Promise<boolean> {
   const begin = from === null ? NOW : instant(from)
   const rows = await transaction.execute<{ is_past: boolean }>(sql`
     SELECT coalesce(${begin} < ${NOW} OR ${until && instant(until)} <= ${begin}, false) AS is_past`)
@@ -180,7 +169,7 @@ function recordOf({ end, ...price }: Awaited<ReturnType<typeof read>>[number]): 
   return { ...price, end: { ...author, at: new Date(at), made_at: new Date(made_at) } }
 }
 
-function read(database: Pick<PostgresJsDatabase, "select">, condition: SQL | undefined) {
+function read(database: Db, condition: SQL | undefined) {
   return database
     .select({ ...columns, state, end })
     .from(p)

@@ -1,6 +1,6 @@
 import { and, eq, isNull, or, type SQL, sql } from "drizzle-orm"
-import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import { parseId } from "../../id.ts"
+import type { Db } from "../database/db.ts"
 import { end_users } from "../schema/labels.ts"
 import { lockAccount } from "./keys.ts"
 
@@ -15,7 +15,7 @@ export interface ForgottenUser {
  * nothing. Rejects with `AccountMoving` during a move, which copies end users (D76).
  */
 export async function forgetEndUser(
-  database: PostgresJsDatabase,
+  database: Db,
   account_id: string,
   end_user: string,
 ): Promise<ForgottenUser | null> {
@@ -28,7 +28,7 @@ export async function forgetEndUser(
 
 /** The id of an end user of an account; null if this shard has none of this name or id. */
 export async function findEndUser(
-  database: Pick<PostgresJsDatabase, "select">,
+  database: Db,
   account_id: string,
   end_user: string,
 ): Promise<string | null> {
@@ -49,7 +49,7 @@ export async function findEndUser(
 
 /** Removes the name of an end user. In a shard that the account has left it has no `xid`, and so is no event. */
 export async function removeName(
-  database: Pick<PostgresJsDatabase, "update" | "select">,
+  database: Db,
   id: string,
   xid: SQL | null = null,
 ): Promise<ForgottenUser | null> {

@@ -1,6 +1,6 @@
 import { sql } from "drizzle-orm"
 import { alias } from "drizzle-orm/pg-core"
-import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
+import type { Db } from "../database/db.ts"
 import { amount, optionalMoment, type RowOf, RowShape, text } from "../database/row-shape.ts"
 import { arrayOf, type Row, textOf } from "../database/statement.ts"
 import { a } from "../schema/aliases.ts"
@@ -55,10 +55,7 @@ const question = (account_id: string) => sql`
   ORDER BY l.priority, coalesce(l.expires_at, 'infinity'), l.made_at, credit_id`
 
 /** The grants of an account with money left, in the draw-down order. Its due changes must have been applied. */
-export async function openGrants(
-  database: PostgresJsDatabase,
-  account_id: string,
-): Promise<readonly OpenGrant[]> {
+export async function openGrants(database: Db, account_id: string): Promise<readonly OpenGrant[]> {
   let rows = await database.execute<Row>(question(account_id))
   if (rows.some(({ has_returned }) => has_returned === true)) {
     // Money came back, for which `settle_grants` chooses the grant.
@@ -75,7 +72,7 @@ export type EndedGrant = RowOf<typeof ended_grant>
 
 /** Those of these credits of which something has expired or was voided. */
 export async function endedGrants(
-  database: PostgresJsDatabase,
+  database: Db,
   account_id: string,
   credit_ids: readonly string[],
 ): Promise<ReadonlyMap<string, EndedGrant>> {

@@ -1,6 +1,6 @@
 import { and, desc, eq, getTableColumns, isNull, lte, or, type SQL, sql } from "drizzle-orm"
-import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import type { Period } from "../../wire/call.ts"
+import type { Db } from "../database/db.ts"
 import { isAfter, type Page, type PageOf, pageOf } from "../database/page.ts"
 import { AccountMoving } from "../entries.ts"
 import { isPeriod, spentIn, spentSince } from "../money/spending.ts"
@@ -29,7 +29,7 @@ export interface Key extends Omit<SelectedKey, "spend_limit_nano" | "spend_perio
 }
 
 /** The keys whose account is in this shard (D76), newest first. */
-function read(database: Pick<PostgresJsDatabase, "select">, condition: SQL | undefined) {
+function read(database: Db, condition: SQL | undefined) {
   return database
     .select({ ...columns, spent_nano: sql`${spentIn(k)}`.mapWith(BigInt) })
     .from(k)
@@ -81,7 +81,7 @@ export type KeyResult = Made<"key", Key, "no_account" | "conflict">
 const LOCK_MS = 5_000
 
 /** Adds a key to an account. The same `id` again makes no other key. */
-export async function createKey(database: PostgresJsDatabase, key: NewKey): Promise<KeyResult> {
+export async function createKey(database: Db, key: NewKey): Promise<KeyResult> {
   return database.transaction(async (transaction) =>
     (await lockAccount(transaction, key.account_id))
       ? insertKey(transaction, key)
@@ -91,7 +91,7 @@ export async function createKey(database: PostgresJsDatabase, key: NewKey): Prom
 
 /** Needs the account's lock. */
 export async function insertKey(
-  transaction: KeyStatements,
+  transaction: Db,
   key: NewKey,
 ): Promise<Exclude<KeyResult, { outcome: "no_account" }>> {
   const { spending, ...values } = key
@@ -107,13 +107,11 @@ export async function insertKey(
   return { outcome: inserted.length > 0 ? "created" : "known", key: made }
 }
 
-export type KeyStatements = Pick<PostgresJsDatabase, "select" | "insert" | "update" | "delete" | "execute">
-
 /**
  * Takes the lock that every statement needs to hold or end the account's calls, so that later reads of the transaction are
  * complete. False without such an account. Throws `AccountMoving` during a move, which copies its keys (D76).
  */
-export async function lockAccount(transaction: KeyStatements, id: string): Promise<boolean> {
+export async function lockAccount(transaction: Db, id: string): Promise<boolean> {
   await transaction.execute(sql`SELECT set_config('lock_timeout', ${String(LOCK_MS)}, true)`)
   const [account] = await transaction
     .select({ moving_to: accounts.moving_to })
@@ -124,7 +122,7 @@ export async function lockAccount(transaction: KeyStatements, id: string): Promi
   return account !== undefined
 }
 
-async function lockOwner(transaction: KeyStatements, key_id: string): Promise<string | null> {
+async function lockOwner(transaction: Db, key_id: string): Promise<string | null> {
   const [key] = await transaction
     .select({ account_id: keys.account_id })
     .from(keys)
@@ -133,7 +131,7 @@ async function lockOwner(transaction: KeyStatements, key_id: string): Promise<st
 }
 
 /** Needs the account's lock, like every change of limits, groups, budgets and customer prices. */
-export async function noteLimits(transaction: KeyStatements, account_id: string): Promise<void> {
+export async function noteLimits(transaction: Db, account_id: string): Promise<void> {
   await transaction
     .update(accounts)
     .set({
@@ -146,7 +144,7 @@ export async function noteLimits(transaction: KeyStatements, account_id: string)
 }
 
 /** Tells the statements that hold that budgets or customer prices have changed. Needs the account's lock. */
-export async function noteVersion(transaction: KeyStatements, account_id: string): Promise<void> {
+export async function noteVersion(transaction: Db, account_id: string): Promise<void> {
   await transaction
     .update(accounts)
     .set({ budgets_version: sql`${accounts.budgets_version} + 1` })
@@ -155,7 +153,7 @@ export async function noteVersion(transaction: KeyStatements, account_id: string
 }
 
 /** Null also for a key whose account is in another shard (D76). */
-export async function getKey(database: Pick<PostgresJsDatabase, "select">, id: string): Promise<Key | null> {
+export async function getKey(database: Db, id: string): Promise<Key | null> {
   const [key] = await read(database, eq(k.id, id))
   return key === undefined ? null : keyOf(key)
 }
@@ -166,7 +164,7 @@ export async function getKey(database: Pick<PostgresJsDatabase, "select">, id: s
  * a move (D76).
  */
 export async function changeKey(
-  database: PostgresJsDatabase,
+  database: Db,
   id: string,
   { suspended, spending, ...values }: KeyChange,
 ): Promise<Key | null> {
@@ -193,7 +191,7 @@ export async function changeKey(
 
 /** Sets or removes a limit, and counts what it must count, under the account's lock. */
 async function limitKey(
-  transaction: KeyStatements,
+  transaction: Db,
   id: string,
   account_id: string,
   spending: SpendingLimit | null,
@@ -230,18 +228,14 @@ function startOf(period: Period): SQL {
 }
 
 /** The keys of an account, newest first, the revoked ones too. */
-export async function listKeys(
-  database: PostgresJsDatabase,
-  account_id: string,
-  page: Page,
-): Promise<PageOf<Key>> {
+export async function listKeys(database: Db, account_id: string, page: Page): Promise<PageOf<Key>> {
   const own = and(eq(k.account_id, account_id), isAfter(page, k.id))
   const { data, next } = await pageOf(page, read(database, own))
   return { data: data.map(keyOf), next }
 }
 
 /** Replaces the secret of a key that is not revoked. Rejects with `AccountMoving` during a move (D76). */
-export function rotateKey(database: PostgresJsDatabase, change: SecretChange): Promise<RotationResult> {
+export function rotateKey(database: Db, change: SecretChange): Promise<RotationResult> {
   return database.transaction(async (transaction) =>
     (await lockOwner(transaction, change.id)) === null
       ? { outcome: "no_key" }
@@ -254,7 +248,7 @@ export function rotateKey(database: PostgresJsDatabase, change: SecretChange): P
  * no longer. The new version of the key's rules makes every gateway look up the secrets that it remembers. Needs the account's lock.
  */
 export async function replaceSecret(
-  transaction: KeyStatements,
+  transaction: Db,
   { id, hash, prefix, keep_hours }: SecretChange,
 ): Promise<RotationResult> {
   const now = sql.raw("statement_timestamp()")
@@ -276,7 +270,7 @@ export async function replaceSecret(
 }
 
 /** Revokes a key for every request that arrives from now on (D26); a second time changes nothing. False when there is no such key. Rejects with `AccountMoving` during a move (D76). */
-export async function revokeKey(database: PostgresJsDatabase, id: string): Promise<boolean> {
+export async function revokeKey(database: Db, id: string): Promise<boolean> {
   return database.transaction(async (transaction) => {
     if ((await lockOwner(transaction, id)) === null) return false
     await transaction

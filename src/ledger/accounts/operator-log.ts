@@ -1,6 +1,6 @@
 import { and, desc, eq, getTableColumns, gte, inArray, or, sql } from "drizzle-orm"
-import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import { floorId } from "../../id.ts"
+import type { Db } from "../database/db.ts"
 import { isAfter, type Page, type PageOf, pageOf } from "../database/page.ts"
 import { operator_changes as changes, operator_change_ends as ends } from "../schema/operators.ts"
 
@@ -26,7 +26,7 @@ interface LogFilter {
 const LOST = sql.raw("interval '10 minutes'")
 const SEARCHED_MS = 7 * 86_400_000
 
-export async function beginChange(database: PostgresJsDatabase, change: NewChange): Promise<void> {
+export async function beginChange(database: Db, change: NewChange): Promise<void> {
   await database.insert(changes).values({
     ...change,
     request: asJson(change.request),
@@ -34,7 +34,7 @@ export async function beginChange(database: PostgresJsDatabase, change: NewChang
   })
 }
 
-export async function endChange(database: PostgresJsDatabase, end: ChangeEnd): Promise<void> {
+export async function endChange(database: Db, end: ChangeEnd): Promise<void> {
   await database
     .insert(ends)
     .values({ ...end, after: asJson(end.after) })
@@ -47,16 +47,13 @@ const asJson = (value: unknown) => (value === null ? null : sql`${JSON.stringify
 type IdentifiedChange = ChangeRecord & { readonly id: string }
 
 /** Changes with their outcomes, in no order. */
-export function changesWith(
-  database: PostgresJsDatabase,
-  ids: readonly string[],
-): Promise<readonly IdentifiedChange[]> {
+export function changesWith(database: Db, ids: readonly string[]): Promise<readonly IdentifiedChange[]> {
   return read(database).where(inArray(changes.id, [...ids]))
 }
 
 const { xid: _, ...outcome } = getTableColumns(ends)
 
-function read(database: PostgresJsDatabase) {
+function read(database: Db) {
   return database
     .select({ id: changes.id, change: changes, end: outcome })
     .from(changes)
@@ -65,7 +62,7 @@ function read(database: PostgresJsDatabase) {
 
 /** Newest first. */
 export async function listChanges(
-  database: PostgresJsDatabase,
+  database: Db,
   { actor, resource_id, from }: LogFilter,
   page: Page,
 ): Promise<PageOf<IdentifiedChange>> {
@@ -89,7 +86,7 @@ export async function listChanges(
 }
 
 /** Notes that the outcome of changes is unknown whose gateway has died, so that the event feed has each of them. */
-export async function endLostChanges(database: PostgresJsDatabase): Promise<void> {
+export async function endLostChanges(database: Db): Promise<void> {
   await database.execute(sql`
     INSERT INTO ${ends} (id) SELECT c.id FROM ${changes} c
     WHERE c.id >= ${floorId(new Date(Date.now() - SEARCHED_MS))}::uuid AND c.at < now() - ${LOST}

@@ -1,6 +1,6 @@
 import { and, desc, eq, isNull, or, sql } from "drizzle-orm"
-import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import type { Role } from "../../wire/roles.ts"
+import type { Db } from "../database/db.ts"
 import { isAfter, type Page, type PageOf, pageOf } from "../database/page.ts"
 import { operators } from "../schema/operators.ts"
 import { console_sessions } from "../schema/sessions.ts"
@@ -28,7 +28,7 @@ const isValid = sql`${revoked_at} IS NULL AND coalesce(${expires_at} > now(), tr
 
 /** Adds an operator, whose name no other one may have that is not revoked. */
 export async function createOperator(
-  database: PostgresJsDatabase,
+  database: Db,
   order: OperatorOrder,
 ): Promise<Made<"operator", OperatorRecord, "conflict">> {
   const [made] = await database.insert(operators).values(order).onConflictDoNothing().returning(shown)
@@ -37,16 +37,13 @@ export async function createOperator(
   return known === null ? { outcome: "conflict" } : { outcome: "known", operator: known }
 }
 
-export async function getOperator(
-  database: PostgresJsDatabase,
-  own_id: string,
-): Promise<OperatorRecord | null> {
+export async function getOperator(database: Db, own_id: string): Promise<OperatorRecord | null> {
   const [found = null] = await database.select(shown).from(operators).where(eq(id, own_id))
   return found
 }
 
 /** Newest first, the revoked ones too. */
-export function listOperators(database: PostgresJsDatabase, page: Page): Promise<PageOf<OperatorRecord>> {
+export function listOperators(database: Db, page: Page): Promise<PageOf<OperatorRecord>> {
   return pageOf(page, database.select(shown).from(operators).where(isAfter(page, id)).orderBy(desc(id)))
 }
 
@@ -55,7 +52,7 @@ export function listOperators(database: PostgresJsDatabase, page: Page): Promise
  * revoked.
  */
 export function rotateOperator(
-  database: PostgresJsDatabase,
+  database: Db,
   own_id: string,
   token: { readonly token_hash: string; readonly expires_at: Date | null | undefined },
 ): Promise<OperatorRecord | null> {
@@ -71,7 +68,7 @@ export function rotateOperator(
 }
 
 /** Revokes an operator for every request that arrives from now on; a second time changes nothing. False without such an operator. */
-export async function revokeOperator(database: PostgresJsDatabase, own_id: string): Promise<boolean> {
+export async function revokeOperator(database: Db, own_id: string): Promise<boolean> {
   const found = await database
     .update(operators)
     .set({ revoked_at: sql`coalesce(${revoked_at}, statement_timestamp())` })
@@ -81,10 +78,7 @@ export async function revokeOperator(database: PostgresJsDatabase, own_id: strin
 }
 
 /** The operator of a token, and notes its use once a minute. Null for a token that is unknown, expired or revoked. */
-export async function operatorOfToken(
-  database: PostgresJsDatabase,
-  token_hash: string,
-): Promise<Actor | null> {
+export async function operatorOfToken(database: Db, token_hash: string): Promise<Actor | null> {
   const [found] = await database.execute<{ id: string; name: string; role: Role }>(sql`
     WITH found AS (SELECT ${id}, ${name}, ${role} FROM ${operators} WHERE ${operators.token_hash} = ${token_hash} AND ${isValid}),
     used AS (UPDATE ${operators} SET last_used_at = now() FROM found
@@ -97,7 +91,7 @@ export async function operatorOfToken(
 
 /** Opens a session for `last_s` seconds, and deletes those that have expired. */
 export async function openSession(
-  database: PostgresJsDatabase,
+  database: Db,
   hash: string,
   last_s: number,
   { name: actor, role, operator_id }: Actor,
@@ -109,7 +103,7 @@ export async function openSession(
 }
 
 /** Who opened a session; null if it is over, or if the operator's token is. */
-export async function actorOfSession(database: PostgresJsDatabase, hash: string): Promise<Actor | null> {
+export async function actorOfSession(database: Db, hash: string): Promise<Actor | null> {
   const s = console_sessions
   const [found = null] = await database
     .select({ name: s.actor, role: sql<Role>`coalesce(${role}, ${s.role})`, operator_id: s.operator_id })
@@ -120,7 +114,7 @@ export async function actorOfSession(database: PostgresJsDatabase, hash: string)
 }
 
 /** Ends every session that this name has opened; how many were open. */
-export async function endSessionsOf(database: PostgresJsDatabase, actor: string): Promise<number> {
+export async function endSessionsOf(database: Db, actor: string): Promise<number> {
   const s = console_sessions
   const ended = await database
     .delete(s)
@@ -130,6 +124,6 @@ export async function endSessionsOf(database: PostgresJsDatabase, actor: string)
 }
 
 /** Ends a session; does nothing if there is none. */
-export async function endSession(database: PostgresJsDatabase, hash: string): Promise<void> {
+export async function endSession(database: Db, hash: string): Promise<void> {
   await database.delete(console_sessions).where(eq(console_sessions.hash, hash))
 }

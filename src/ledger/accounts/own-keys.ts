@@ -1,5 +1,5 @@
 import { and, eq, isNull, ne, or, type SQL, sql } from "drizzle-orm"
-import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
+import type { Db } from "../database/db.ts"
 import type { Owner } from "../entries.ts"
 import { budgets } from "../schema/budgets.ts"
 import { accounts, keys } from "../schema/tables.ts"
@@ -7,7 +7,6 @@ import {
   getKey,
   insertKey,
   type Key,
-  type KeyStatements,
   lockAccount,
   type NewKey,
   replaceSecret,
@@ -50,11 +49,7 @@ const NOW = sql.raw("statement_timestamp()")
 const isUsable = and(isNull(keys.revoked_at), or(isNull(keys.expires_at), sql`${keys.expires_at} > ${NOW}`))
 
 /** Makes a key with the rights of the holder's, or fewer. The same `id` again makes no other key. */
-export function makeOwnKey(
-  database: PostgresJsDatabase,
-  holder: KeyHolder,
-  order: OwnKeyOrder,
-): Promise<OwnKeyResult> {
+export function makeOwnKey(database: Db, holder: KeyHolder, order: OwnKeyOrder): Promise<OwnKeyResult> {
   return changing(database, holder, async (transaction, actor) => {
     const { account_id } = holder
     const key = { ...order, ...inherited(actor, order), account_id }
@@ -72,11 +67,7 @@ export function makeOwnKey(
 }
 
 /** Replaces the secret of a key by another one, as an operator can too. */
-export function rotateOwnKey(
-  database: PostgresJsDatabase,
-  holder: KeyHolder,
-  change: SecretChange,
-): Promise<OwnKeyResult> {
+export function rotateOwnKey(database: Db, holder: KeyHolder, change: SecretChange): Promise<OwnKeyResult> {
   return changing(database, holder, async (transaction, actor) => {
     const key = await otherKey(transaction, actor, change.id)
     return typeof key === "string" ? key : replaceSecret(transaction, change)
@@ -84,11 +75,7 @@ export function rotateOwnKey(
 }
 
 /** Revokes a key, but not the last one that can call. A second time changes nothing. */
-export function revokeOwnKey(
-  database: PostgresJsDatabase,
-  holder: KeyHolder,
-  id: string,
-): Promise<OwnKeyResult> {
+export function revokeOwnKey(database: Db, holder: KeyHolder, id: string): Promise<OwnKeyResult> {
   return changing(database, holder, async (transaction, actor) => {
     const { account_id } = holder
     const past = await getKey(transaction, id)
@@ -104,9 +91,9 @@ export function revokeOwnKey(
 
 /** Runs a change under the account's lock, which every change of its keys takes, with the key that asks for it. */
 async function changing(
-  database: PostgresJsDatabase,
+  database: Db,
   { account_id, key_id }: KeyHolder,
-  change: (transaction: KeyChanges, actor: Key) => Promise<OwnKeyResult | OwnKeyRefusal>,
+  change: (transaction: Db, actor: Key) => Promise<OwnKeyResult | OwnKeyRefusal>,
 ): Promise<OwnKeyResult> {
   return database.transaction(async (transaction) => {
     if (!(await lockAccount(transaction, account_id))) return { outcome: "invalid_api_key" }
@@ -124,20 +111,18 @@ async function changing(
   })
 }
 
-type KeyChanges = KeyStatements & Pick<PostgresJsDatabase, "$count">
-
-const count = (transaction: KeyChanges, account_id: string, condition: SQL | undefined) =>
+const count = (transaction: Db, account_id: string, condition: SQL | undefined) =>
   transaction.$count(keys, and(eq(keys.account_id, account_id), condition))
 
 /** The key with this id if it is the account's, and neither revoked nor expired. */
-async function usableKey(transaction: KeyChanges, account_id: string, id: string): Promise<Key | null> {
+async function usableKey(transaction: Db, account_id: string, id: string): Promise<Key | null> {
   const is_usable = (await count(transaction, account_id, and(isUsable, eq(keys.id, id)))) > 0
   return is_usable ? getKey(transaction, id) : null
 }
 
 /** The key with this id, which may be the one that asks, if that one may change it. */
 async function otherKey(
-  transaction: KeyChanges,
+  transaction: Db,
   actor: Key,
   id: string,
 ): Promise<Key | "no_key" | "limited" | "more_rights"> {
@@ -149,7 +134,7 @@ async function otherKey(
 }
 
 /** True if the key's own calls have a limit, of which another key would have another one. */
-async function isLimited(transaction: KeyChanges, { id, account_id, spending }: Key): Promise<boolean> {
+async function isLimited(transaction: Db, { id, account_id, spending }: Key): Promise<boolean> {
   if (spending !== null) return true
   const its_own = and(
     eq(budgets.account_id, account_id),

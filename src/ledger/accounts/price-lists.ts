@@ -1,8 +1,8 @@
 import { and, desc, eq, getTableColumns, isNotNull, isNull, type SQL, sql } from "drizzle-orm"
 import { alias } from "drizzle-orm/pg-core"
-import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import { nextId } from "../../id.ts"
 import { recordOf } from "../../kinds.ts"
+import type { Db } from "../database/db.ts"
 import { isAfter, type Page, type PageOf, pageOf } from "../database/page.ts"
 import { instant } from "../database/statement.ts"
 import { AccountMoving, type PriceOfList } from "../entries.ts"
@@ -19,7 +19,7 @@ import {
   NOW,
   p,
 } from "./customer-prices.ts"
-import { type KeyStatements, lockAccount, noteVersion } from "./keys.ts"
+import { lockAccount, noteVersion } from "./keys.ts"
 import type { Made } from "./made.ts"
 
 /** A price list (D110) as it is now: its newest version. */
@@ -52,10 +52,7 @@ const { list_id, ...columns } = getTableColumns(l)
 const shown = { ...columns, id: list_id }
 
 /** The same `id` again makes no other list. */
-export async function createPriceList(
-  database: PostgresJsDatabase,
-  list: PriceListOrder,
-): Promise<PriceListResult> {
+export async function createPriceList(database: Db, list: PriceListOrder): Promise<PriceListResult> {
   const first = { ...list, list_id: list.id, version: 1, made_at: NOW }
   const made = await database
     .insert(price_lists)
@@ -69,10 +66,7 @@ export async function createPriceList(
 }
 
 /** Adds a version of a list. The same `id` again adds no other one. The accounts have it after `updateAssignments`. */
-export async function changePriceList(
-  database: PostgresJsDatabase,
-  change: PriceListUpdate,
-): Promise<PriceListResult> {
+export async function changePriceList(database: Db, change: PriceListUpdate): Promise<PriceListResult> {
   return database.transaction(async (transaction) => {
     const [first] = await transaction
       .select({ name: price_lists.name })
@@ -92,10 +86,7 @@ export async function changePriceList(
   })
 }
 
-export async function getPriceList(
-  database: Pick<PostgresJsDatabase, "select">,
-  id: string,
-): Promise<PriceListRecord | null> {
+export async function getPriceList(database: Db, id: string): Promise<PriceListRecord | null> {
   const [list] = await database
     .select(shown)
     .from(l)
@@ -107,7 +98,7 @@ export async function getPriceList(
 
 /** The list with this id, and the one with this name. */
 export function findPriceLists(
-  database: Pick<PostgresJsDatabase, "select">,
+  database: Db,
   { id, name }: { readonly id: string; readonly name: string },
 ): Promise<PriceListRecord[]> {
   const is_either = sql`${l.list_id} = ${id} OR ${l.version} = 1 AND ${l.name} = ${name}`
@@ -115,15 +106,12 @@ export function findPriceLists(
 }
 
 /** Newest first. */
-export async function listPriceLists(
-  database: PostgresJsDatabase,
-  page: Page,
-): Promise<PageOf<PriceListRecord>> {
+export async function listPriceLists(database: Db, page: Page): Promise<PageOf<PriceListRecord>> {
   const after = isAfter(page, l.list_id) ?? sql`true`
   return pageOf(page, newest(database, after).orderBy(desc(l.list_id)))
 }
 
-function newest(database: Pick<PostgresJsDatabase, "select">, condition: SQL) {
+function newest(database: Db, condition: SQL) {
   return database
     .select(shown)
     .from(l)
@@ -137,7 +125,7 @@ function newest(database: Pick<PostgresJsDatabase, "select">, condition: SQL) {
 
 /** Gives an account the prices of a list for some time. The same `id` again gives it no others. */
 export async function assignPriceList(
-  database: PostgresJsDatabase,
+  database: Db,
   list: PriceListRecord,
   { from_at, until_at, id, account_id, ...author }: AssignmentOrder,
 ): Promise<AssignmentResult> {
@@ -162,7 +150,7 @@ export async function assignPriceList(
 
 /** Ends an assignment from a moment on; null: from now on. Changes nothing if it is over by then. */
 export async function endAssignment(
-  database: PostgresJsDatabase,
+  database: Db,
   id: string,
   end: Author & { readonly at: Date | null },
 ): Promise<AssignedList | "past" | null> {
@@ -173,17 +161,14 @@ export async function endAssignment(
 }
 
 /** Null also for one whose account is in another shard (D76). */
-export async function getAssignment(
-  database: Pick<PostgresJsDatabase, "select">,
-  id: string,
-): Promise<AssignedList | null> {
+export async function getAssignment(database: Db, id: string): Promise<AssignedList | null> {
   const [found] = await assignments(database, eq(p.assignment_id, id), [])
   return found ?? null
 }
 
 /** The assignments of a list, also those that are over, newest first. */
 export async function listAssignments(
-  database: PostgresJsDatabase,
+  database: Db,
   list: PriceListRecord,
   page: Page,
 ): Promise<PageOf<AssignedList>> {
@@ -213,7 +198,7 @@ export function addUpdates(parts: readonly UpdatedPart[]): UpdatedPart {
  * what is new, for as long as the assignment is. What is the same stays, so a repetition changes nothing.
  */
 export async function updateAssignments(
-  database: PostgresJsDatabase,
+  database: Db,
   list: PriceListRecord,
   after: string | null,
 ): Promise<UpdatedPart> {
@@ -225,7 +210,7 @@ export async function updateAssignments(
 }
 
 async function update(
-  database: PostgresJsDatabase,
+  database: Db,
   { id, account_id }: AssignedList,
   list: PriceListRecord,
 ): Promise<boolean> {
@@ -242,7 +227,7 @@ async function update(
 
 /** Needs the account's lock. All prices of an assignment that are not over end at the same time. */
 async function replace(
-  transaction: KeyStatements,
+  transaction: Db,
   assignment_id: string,
   account_id: string,
   { id: price_list_id, prices, actor, reason }: PriceListRecord,
@@ -298,7 +283,7 @@ interface AssignmentCounts {
 }
 
 export async function countAssignments(
-  database: PostgresJsDatabase,
+  database: Db,
   { id, prices }: PriceListRecord,
 ): Promise<AssignmentCounts> {
   const x = assignments(database, eq(p.price_list_id, id), prices).as("x")
@@ -320,11 +305,7 @@ const first = <T>(column: SQL) => sql<T>`(array_agg(${column} ORDER BY ${p.made_
 const is_open = sql`bool_or(${isNotOver})`
 const from_at = sql<Date>`min(${p.from_at})`
 
-function assignments(
-  database: Pick<PostgresJsDatabase, "select">,
-  condition: SQL | undefined,
-  prices: readonly PriceOfList[],
-) {
+function assignments(database: Db, condition: SQL | undefined, prices: readonly PriceOfList[]) {
   const wanted = sql`(SELECT jsonb_agg(x ORDER BY x->>'model') FROM jsonb_array_elements(${JSON.stringify(prices)}::text::jsonb) x)`
   const given = sql`jsonb_agg(jsonb_build_object('model', ${p.model}, 'price_multiplier_bp', ${p.price_multiplier_bp}, 'prices', ${p.prices})
     ORDER BY ${p.model}) FILTER (WHERE ${isNotOver})`

@@ -1,7 +1,7 @@
 import { sql } from "drizzle-orm"
 import { alias } from "drizzle-orm/pg-core"
-import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import { NIL_ID } from "../../id.ts"
+import type { Db } from "../database/db.ts"
 import { amount, type RowOf, RowShape, text, word } from "../database/row-shape.ts"
 import type { Row } from "../database/statement.ts"
 import { countedIn } from "../money/budgets.ts"
@@ -61,10 +61,7 @@ const question = (account_id: string) => {
   SELECT kind, id, recorded::text AS recorded_nano, expected::text AS expected_nano FROM found WHERE recorded <> expected ORDER BY kind, id`
 }
 
-export async function differences(
-  database: Pick<PostgresJsDatabase, "execute">,
-  account_id: string,
-): Promise<readonly Difference[]> {
+export async function differences(database: Db, account_id: string): Promise<readonly Difference[]> {
   const rows = await database.execute<Row>(question(account_id))
   return rows.map((row) => difference.read(row))
 }

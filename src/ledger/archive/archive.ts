@@ -1,7 +1,7 @@
 import { and, asc, eq, isNull, type SQL, sql } from "drizzle-orm"
-import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import type { DatabaseConnection, Runner } from "../database/connection.ts"
 import { errorCode } from "../database/database-errors.ts"
+import type { Db } from "../database/db.ts"
 import { type Statement, statement, textOf } from "../database/statement.ts"
 import { feed_epochs, isNative } from "../schema/feed.ts"
 import { sinks } from "../schema/sinks.ts"
@@ -18,7 +18,7 @@ const STATEMENT_MS = 30_000
  * detaching runs in no transaction, and a session's settings are lost with it.
  */
 export async function detachMonth(
-  database: PostgresJsDatabase,
+  database: Db,
   connect: () => DatabaseConnection,
   keep_months: number,
 ): Promise<string | null> {
@@ -44,7 +44,7 @@ export async function detachMonth(
  * True if a sink has not got all events of a month that is still attached (D96). A sink that reads restored entries is in the
  * series before its epoch's. One of an unknown epoch cannot go on, whatever is detached.
  */
-async function isAwaited(database: PostgresJsDatabase, month: string): Promise<boolean> {
+async function isAwaited(database: Db, month: string): Promise<boolean> {
   const { last_series, last_xid } = lastOf(month)
   const waiting = await database.execute(sql`
     SELECT FROM ${months} m WHERE m.month = ${month}::date AND m.detached_at IS NULL
@@ -78,7 +78,7 @@ const setLockTimeout = statement("sweep", sql.raw(`SET lock_timeout = '${LOCK_MS
 const JOURNAL = sql.raw(JOURNAL_TABLES.map((table) => `'tollgate.${table}'`).join(", "))
 
 /** The first month that is attached, and was kept long enough or is being detached already. */
-async function dueMonth(database: PostgresJsDatabase, keep_months: number): Promise<string | null> {
+async function dueMonth(database: Db, keep_months: number): Promise<string | null> {
   const [row] = await database.execute<{ month: string; due: boolean }>(sql`
     SELECT m.month::text AS month, m.detached_at IS NOT NULL OR (s.sealed_at < (SELECT labels_until FROM ${summed})
       AND (m.month + (1 + ${keep_months}::int) * interval '1 month') AT TIME ZONE 'UTC' <= now()) AS due
@@ -127,7 +127,7 @@ export interface Archive {
 }
 
 /** The archive of a call with this id; null if its month is attached. */
-export async function archiveOf(database: PostgresJsDatabase, id: string): Promise<Archive | null> {
+export async function archiveOf(database: Db, id: string): Promise<Archive | null> {
   const [found] = await database
     .select({ month: months.month, archive: months.archive, detached_at: months.detached_at })
     .from(months)
@@ -142,7 +142,7 @@ export type Archived = "done" | "unsealed" | "different" | "attached"
 
 /** Records the hash and the location of a sealed month's dump. */
 export async function noteDump(
-  database: PostgresJsDatabase,
+  database: Db,
   month: string,
   dump: { readonly hash: string; readonly archive: string },
 ): Promise<Archived> {
@@ -157,7 +157,7 @@ export async function noteDump(
 }
 
 /** Drops the tables of a detached month whose dump has the hash of its seal. Idempotent. */
-export async function dropMonth(database: PostgresJsDatabase, month: string): Promise<Archived> {
+export async function dropMonth(database: Db, month: string): Promise<Archived> {
   return database.transaction(async (transaction) => {
     await transaction.execute(sql`SELECT set_config('lock_timeout', ${`${LOCK_MS}ms`}, true)`)
     const [found] = await transaction

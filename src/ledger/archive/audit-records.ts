@@ -1,6 +1,6 @@
 import { desc } from "drizzle-orm"
-import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import { nextId } from "../../id.ts"
+import type { Db } from "../database/db.ts"
 import { isAfter, type Page, type PageOf, pageOf } from "../database/page.ts"
 import type { OfShard } from "../entries.ts"
 import { audits } from "../schema/audits.ts"
@@ -11,7 +11,7 @@ export type AuditRecord = typeof audits.$inferSelect & OfShard
 
 /** Adds the record of an audit that an operator asked for. */
 export async function recordAudit(
-  database: PostgresJsDatabase,
+  database: Db,
   { violations, evidence, ...found }: Audit,
   { full = false, actor }: AuditOptions,
 ): Promise<void> {
@@ -20,7 +20,7 @@ export async function recordAudit(
   await database.insert(audits).values({ id: nextId(), ...record })
 }
 
-export function listAudits(database: PostgresJsDatabase, page: Page): Promise<PageOf<AuditRecord>> {
+export function listAudits(database: Db, page: Page): Promise<PageOf<AuditRecord>> {
   const found = database.select().from(audits).where(isAfter(page, audits.id))
   return pageOf(page, found.orderBy(desc(audits.id)))
 }

@@ -1,7 +1,7 @@
 import { type SQL, sql } from "drizzle-orm"
-import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import { ledgerTime, madeMs, NIL_ID } from "../../id.ts"
 import { recordOf } from "../../kinds.ts"
+import type { Db } from "../database/db.ts"
 import type { OfShard } from "../entries.ts"
 import { budgets } from "../schema/budgets.ts"
 import { months, seals } from "../schema/sums.ts"
@@ -75,7 +75,7 @@ const KEYS = 1_000
  * one snapshot with these sums and the newer entries. So the audit is exact while calls are held and settled, and does not
  * delay vacuuming.
  */
-export async function audit(database: PostgresJsDatabase, options: AuditOptions = {}): Promise<Audit> {
+export async function audit(database: Db, options: AuditOptions = {}): Promise<Audit> {
   for (;;) {
     const parts = await partsOf(database, options.full === true)
     const found = await new Auditing(database, options, parts).run()
@@ -84,7 +84,7 @@ export async function audit(database: PostgresJsDatabase, options: AuditOptions 
 }
 
 /** True if a month of the audit was detached meanwhile (D75), so that its entries seem to be missing. */
-async function hasLost(database: PostgresJsDatabase, { open_month }: AuditParts): Promise<boolean> {
+async function hasLost(database: Db, { open_month }: AuditParts): Promise<boolean> {
   const lost = await database.execute(
     sql`SELECT FROM ${months} WHERE month >= ${open_month}::date AND detached_at IS NOT NULL LIMIT 1`,
   )
@@ -92,7 +92,7 @@ async function hasLost(database: PostgresJsDatabase, { open_month }: AuditParts)
 }
 
 /** True if the entries of these calls fit their holds and their terms. */
-export async function areRight(database: PostgresJsDatabase, ids: Ids): Promise<boolean> {
+export async function areRight(database: Db, ids: Ids): Promise<boolean> {
   for (const check of [checks.entriesWithoutHold, checks.attemptsWithoutHold, checks.charges])
     if ((await readSlice(database, sql`${check(ids)} LIMIT 1`)).length > 0) return false
   return true
@@ -106,7 +106,7 @@ interface AuditParts {
   readonly from_month: string | null
 }
 
-async function partsOf(database: PostgresJsDatabase, full: boolean): Promise<AuditParts> {
+async function partsOf(database: Db, full: boolean): Promise<AuditParts> {
   const [row] = await database.execute<{ month: string; from_id: string | null; to_id: string }>(sql`
     SELECT m.month::text AS month, m.from_id, (SELECT max(l.to_id::text) FROM ${months} l) AS to_id
     FROM ${months} m WHERE ${full ? sql`m.detached_at IS NULL` : sql`NOT EXISTS (SELECT FROM ${seals} s WHERE s.month = m.month)`}
@@ -130,7 +130,7 @@ const CHECKS_OF_CALLS = [
 ] as const
 
 class Auditing {
-  readonly #database: PostgresJsDatabase
+  readonly #database: Db
   readonly #options: AuditOptions
   readonly #parts: AuditParts
   readonly #pace: WorkPace
@@ -146,7 +146,7 @@ class Auditing {
   #has_budgets = false
   #progress: AuditProgress
 
-  constructor(database: PostgresJsDatabase, options: AuditOptions, parts: AuditParts) {
+  constructor(database: Db, options: AuditOptions, parts: AuditParts) {
     this.#database = database
     this.#options = options
     this.#parts = parts

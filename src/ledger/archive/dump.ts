@@ -1,7 +1,7 @@
 import { sql } from "drizzle-orm"
-import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import { NIL_ID } from "../../id.ts"
 import { isObject } from "../../wire/usage.ts"
+import type { Db } from "../database/db.ts"
 import { months, seal_hours, seal_sums, seals } from "../schema/sums.ts"
 import { ENTRY_KINDS, ENTRY_ORDER, entriesIn, textOf } from "./entry-text.ts"
 import { partitionOf } from "./months.ts"
@@ -19,7 +19,7 @@ const lineOf = (kind: string, text: string) => `{"${kind}":${text}}`
 
 /** A part of a dump, from the call `from_id` on, or from the beginning; `next` is null after the last. Null without a seal. */
 export async function dumpPart(
-  database: PostgresJsDatabase,
+  database: Db,
   month: string,
   from_id: string | null,
 ): Promise<{ readonly lines: readonly string[]; readonly next: string | null } | null> {
@@ -43,7 +43,7 @@ export async function dumpPart(
   })
 }
 
-async function sealLines(transaction: Pick<PostgresJsDatabase, "execute">, month: string): Promise<string[]> {
+async function sealLines(transaction: Db, month: string): Promise<string[]> {
   const rows = await transaction.execute<{ kind: string; text: string }>(sql`
     SELECT 'hour' AS kind, ${textOf("s")} AS text, s.from_id AS at FROM ${seal_hours} s WHERE s.month = ${month}::date
     UNION ALL SELECT 'sum', ${textOf("s")}, NULL FROM ${seal_sums} s WHERE s.month = ${month}::date ORDER BY kind, at`)

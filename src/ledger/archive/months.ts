@@ -1,6 +1,5 @@
 import { type SQL, sql } from "drizzle-orm"
-import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
-import type { Transaction } from "../database/transaction.ts"
+import type { Db } from "../database/db.ts"
 import { months, seals } from "../schema/sums.ts"
 
 /** Any number will do, as long as every gateway takes the same. */
@@ -22,11 +21,11 @@ export const partitionOf = (table: string, month: string) =>
  * a process of an older version does not make those of a newer table. A new table is empty, so it is attached immediately,
  * under a lock that calls do not wait for. Processes take turns.
  */
-export async function addMonths(database: PostgresJsDatabase, ahead = AHEAD): Promise<void> {
+export async function addMonths(database: Db, ahead = AHEAD): Promise<void> {
   while (await addMonth(database, ahead)) {}
 }
 
-function addMonth(database: PostgresJsDatabase, ahead: number): Promise<boolean> {
+function addMonth(database: Db, ahead: number): Promise<boolean> {
   return database.transaction(async (transaction) => {
     await transaction.execute(sql`SELECT set_config('lock_timeout', ${`${LOCK_MS}ms`}, true)`)
     await transaction.execute(sql`SELECT pg_advisory_xact_lock(${MONTHS_LOCK})`)
@@ -53,7 +52,7 @@ interface Partition extends Record<string, unknown> {
 }
 
 /** The partitions that the months lack. Their rows are locked, so that none of the months is dropped meanwhile. */
-function missingIn(transaction: Transaction): Promise<readonly Partition[]> {
+function missingIn(transaction: Db): Promise<readonly Partition[]> {
   return transaction.execute<Partition>(sql`
     SELECT t.name AS table, m.month::text AS month, m.from_id, m.to_id, m.detached_at IS NOT NULL AS is_detached,
       EXISTS (SELECT FROM ${seals} s WHERE s.month = m.month) AS is_sealed
@@ -63,7 +62,7 @@ function missingIn(transaction: Transaction): Promise<readonly Partition[]> {
 }
 
 /** A sealed month refuses entries, and a detached one is not attached. */
-async function addPartition(transaction: Transaction, added: Partition): Promise<void> {
+async function addPartition(transaction: Db, added: Partition): Promise<void> {
   const { table, month, from_id, to_id, is_sealed, is_detached } = added
   const whole = sql.raw(`tollgate."${table}"`)
   const partition = sql.raw(partitionOf(table, month))

@@ -1,9 +1,9 @@
 import { desc, eq, type SQL, sql } from "drizzle-orm"
-import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import { floorId, madeMs, NIL_ID } from "../../id.ts"
 import { recordOf } from "../../kinds.ts"
+import type { Db } from "../database/db.ts"
 import { HOUR_MS } from "../database/span.ts"
-import { inSnapshot, limitStatements, type Transaction } from "../database/transaction.ts"
+import { inSnapshot, limitStatements } from "../database/transaction.ts"
 import type { OfShard } from "../entries.ts"
 import { months, seal_hours, seal_sums, seals } from "../schema/sums.ts"
 import { corrections, ends, holds } from "../schema/tables.ts"
@@ -37,7 +37,7 @@ export type Sealed = "sealed" | "open" | "wrong" | "busy"
  * entries, so that the month is final without a lock while it is read.
  */
 export async function sealMonth(
-  database: PostgresJsDatabase,
+  database: Db,
   stopped: () => boolean,
   after_ms = SEAL_AFTER_MS,
   share = SHARE,
@@ -48,7 +48,7 @@ export async function sealMonth(
   return { month: month.month, sealed }
 }
 
-async function sealOne(database: PostgresJsDatabase, month: SealedMonth, pace: WorkPace): Promise<Sealed> {
+async function sealOne(database: Db, month: SealedMonth, pace: WorkPace): Promise<Sealed> {
   // Checked first, so that nothing is refused in a month that cannot be sealed.
   const obstacle = await obstacleIn(database, month, pace)
   if (obstacle !== null) return obstacle
@@ -78,7 +78,7 @@ async function sealOne(database: PostgresJsDatabase, month: SealedMonth, pace: W
 
 /** The reason that a month cannot be sealed now; null if it can. Searches slice by slice. */
 async function obstacleIn(
-  database: PostgresJsDatabase,
+  database: Db,
   month: SealedMonth,
   pace: WorkPace,
 ): Promise<Exclude<Sealed, "sealed"> | null> {
@@ -96,11 +96,11 @@ async function obstacleIn(
   return is_right ? null : "wrong"
 }
 
-async function isSealed(transaction: Transaction, { month }: SealedMonth): Promise<boolean> {
+async function isSealed(transaction: Db, { month }: SealedMonth): Promise<boolean> {
   return (await transaction.select().from(seals).where(eq(seals.month, month))).length > 0
 }
 
-async function hasOpenCalls(database: PostgresJsDatabase, ids: Ids): Promise<boolean> {
+async function hasOpenCalls(database: Db, ids: Ids): Promise<boolean> {
   const open = await readSlice(
     database,
     sql`
@@ -118,7 +118,7 @@ export interface ListedMonth
 }
 
 /** All months, latest first. */
-export async function listMonths(database: PostgresJsDatabase): Promise<ListedMonth[]> {
+export async function listMonths(database: Db): Promise<ListedMonth[]> {
   return database
     .select({
       month: months.month,
@@ -144,7 +144,7 @@ interface CheckedPart {
  * Compares the entries of a sealed hour with its seal, by default the first one of the month. Null if there is no such hour.
  */
 export async function checkSeal(
-  database: PostgresJsDatabase,
+  database: Db,
   month: string,
   from_id: string | null,
 ): Promise<CheckedPart | null> {
@@ -166,7 +166,7 @@ export async function checkSeal(
   })
 }
 
-async function isWhole(transaction: Transaction, month: string): Promise<boolean> {
+async function isWhole(transaction: Db, month: string): Promise<boolean> {
   const [row] = await transaction.execute<{ whole: boolean }>(sql`
     SELECT hash = ${hashOfSeal(month)}
       AND entries = (SELECT sum(entries) FROM ${seal_hours} WHERE month = ${month}::date)
@@ -177,7 +177,7 @@ async function isWhole(transaction: Transaction, month: string): Promise<boolean
 }
 
 /** The first month without a seal. Months are sealed in their order, so seals alone prove everything before an open month. */
-async function dueMonth(database: PostgresJsDatabase, after_ms: number): Promise<SealedMonth | null> {
+async function dueMonth(database: Db, after_ms: number): Promise<SealedMonth | null> {
   const [row] = await database.execute<{ month: string; from_id: string; to_id: string }>(sql`
     SELECT next.month::text AS month, coalesce(next.from_id, ${NIL_ID}) AS from_id, next.to_id
     FROM (SELECT m.* FROM ${months} m WHERE NOT EXISTS (SELECT FROM ${seals} s WHERE s.month = m.month)
@@ -190,7 +190,7 @@ async function dueMonth(database: PostgresJsDatabase, after_ms: number): Promise
  * Makes a table's partition refuse new entries. False if another process is sealing. The lock waits for running writers, and
  * ends with this transaction.
  */
-async function refuseEntries(database: PostgresJsDatabase, table: string, month: SealedMonth) {
+async function refuseEntries(database: Db, table: string, month: SealedMonth) {
   return database.transaction(async (transaction) => {
     await transaction.execute(sql`SELECT set_config('lock_timeout', ${`${LOCK_MS}ms`}, true)`)
     if (!(await lockSeals(transaction))) return false
@@ -204,7 +204,7 @@ async function refuseEntries(database: PostgresJsDatabase, table: string, month:
   })
 }
 
-async function lockSeals(transaction: Transaction): Promise<boolean> {
+async function lockSeals(transaction: Db): Promise<boolean> {
   await limitStatements(transaction, STATEMENT_MS, IN_UTC)
   const [row] = await transaction.execute<{ mine: boolean }>(
     sql`SELECT pg_try_advisory_xact_lock(${SEALS_LOCK}) AS mine`,
@@ -214,8 +214,8 @@ async function lockSeals(transaction: Transaction): Promise<boolean> {
 
 /** Reads entries in one snapshot. */
 export function readEntries<Answer>(
-  database: PostgresJsDatabase,
-  read: (transaction: Transaction) => Promise<Answer>,
+  database: Db,
+  read: (transaction: Db) => Promise<Answer>,
 ): Promise<Answer> {
   return inSnapshot(database, STATEMENT_MS, read, IN_UTC)
 }
@@ -228,7 +228,7 @@ const IN_UTC = { TimeZone: "UTC" }
  * there. The first hour reaches back to the beginning of the month, and each hour to the next, so every id belongs to one.
  * `last`: all hours have a hash.
  */
-async function sealHour(transaction: Transaction, month: SealedMonth): Promise<"next" | "last" | "busy"> {
+async function sealHour(transaction: Db, month: SealedMonth): Promise<"next" | "last" | "busy"> {
   if (!(await lockSeals(transaction))) return "busy"
   const [row] = await transaction
     .select({ from_id: seal_hours.from_id })
@@ -246,13 +246,13 @@ async function sealHour(transaction: Transaction, month: SealedMonth): Promise<"
 }
 
 /** The `from_id` of the hour with calls that follows the one from `from_id` on; null after the last. */
-async function nextHour(transaction: Transaction, month: SealedMonth, from_id: string) {
+async function nextHour(transaction: Db, month: SealedMonth, from_id: string) {
   const first = await firstCall(transaction, month, from_id)
   const next = first === null ? null : await firstCall(transaction, month, hourOf(first, 1))
   return next === null ? null : hourOf(next, 0)
 }
 
-async function firstCall(transaction: Transaction, month: SealedMonth, from_id: string) {
+async function firstCall(transaction: Db, month: SealedMonth, from_id: string) {
   const [row] = await transaction.execute<{ id: string }>(sql`
     SELECT h.id FROM ${holds} h WHERE ${within(sql`h.id`, { from_id, to_id: month.to_id })} ORDER BY h.id LIMIT 1`)
   return row?.id ?? null
@@ -263,7 +263,7 @@ function hourOf(id: string, ahead: number): string {
   return floorId(new Date((Math.floor(madeMs(id) / HOUR_MS) + ahead) * HOUR_MS))
 }
 
-async function hashOfEntries(transaction: Transaction, month: string, ids: Ids) {
+async function hashOfEntries(transaction: Db, month: string, ids: Ids) {
   const [row] = await transaction.execute<{ entries: string; hash: string }>(sql`
     SELECT count(*)::text AS entries, ${digestOf(sql`x.entry`, ENTRY_ORDER)} AS hash FROM (${entriesIn(month, ids)}) x`)
   if (row === undefined) throw new Error("the hash of entries returned nothing")
@@ -281,11 +281,7 @@ type Sums = typeof seal_sums.$inferInsert
  * The sums of a month whose entries are final, slice by slice; null if it was stopped. A corrected call counts at the terms and
  * tokens of its correction.
  */
-async function sumsOf(
-  database: PostgresJsDatabase,
-  month: SealedMonth,
-  pace: WorkPace,
-): Promise<readonly Sums[] | null> {
+async function sumsOf(database: Db, month: SealedMonth, pace: WorkPace): Promise<readonly Sums[] | null> {
   const sums = new Map<string, Sums>()
   for await (const slice of slicesOf(database, month)) {
     if (pace.stopped()) return null
@@ -310,7 +306,7 @@ interface SumsOfSlice extends Record<string, unknown>, Record<(typeof SUMMED)[nu
   readonly terms_id: number
 }
 
-function sumsOfSlice(database: PostgresJsDatabase, ids: Ids) {
+function sumsOfSlice(database: Db, ids: Ids) {
   const tokens = SUMMED.slice(2).map((name) =>
     sql.raw(`coalesce(sum(CASE WHEN c.id IS NULL THEN e.${name} ELSE c.${name} END), 0)::text AS ${name}`),
   )

@@ -1,5 +1,5 @@
 import { type SQL, type SQLWrapper, sql } from "drizzle-orm"
-import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
+import type { Db } from "../database/db.ts"
 import { inSnapshot } from "../database/transaction.ts"
 import { holds } from "../schema/tables.ts"
 
@@ -22,7 +22,7 @@ const BURST_MS = 500
 const NAP_MS = 200
 
 /** Reads the entries of calls in slices, so that no statement and no snapshot lasts long. */
-export async function* slicesOf(database: PostgresJsDatabase, { from_id, to_id }: Ids): AsyncGenerator<Ids> {
+export async function* slicesOf(database: Db, { from_id, to_id }: Ids): AsyncGenerator<Ids> {
   for (let from = from_id; from < to_id; ) {
     const [next] = await database.execute<{ id: string }>(sql`
       SELECT h.id FROM ${holds} h WHERE ${within(sql`h.id`, { from_id: from, to_id })}
@@ -37,16 +37,13 @@ export async function* slicesOf(database: PostgresJsDatabase, { from_id, to_id }
  * Runs a query about a slice. A setting keeps the planner from nested loops: its statistics lack the newest calls, so it would
  * take them for a single row, and compare each with all others.
  */
-export function readSlice<Found extends Record<string, unknown>>(
-  database: PostgresJsDatabase,
-  question: SQL,
-) {
+export function readSlice<Found extends Record<string, unknown>>(database: Db, question: SQL) {
   return readLong<Found>(database, question, { enable_nestloop: "off" })
 }
 
 /** Runs a query that may take long. */
 export function readLong<Found extends Record<string, unknown>>(
-  database: PostgresJsDatabase,
+  database: Db,
   question: SQL,
   settings: Readonly<Record<string, string>> = {},
 ) {

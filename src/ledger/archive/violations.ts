@@ -1,7 +1,7 @@
 import { inArray } from "drizzle-orm"
-import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import { NIL_ID } from "../../id.ts"
 import type { violationKinds } from "../../wire/ledger-checks.ts"
+import type { Db } from "../database/db.ts"
 import type { OfShard } from "../entries.ts"
 import type { SpooledEnd } from "../queue/spool.ts"
 import { holds } from "../schema/tables.ts"
@@ -72,7 +72,7 @@ export function unheldViolation({ account_id, end }: SpooledEnd): Violation {
 }
 
 export async function findUnheld(
-  database: PostgresJsDatabase,
+  database: Db,
   spooled: readonly SpooledEnd[],
 ): Promise<readonly Violation[]> {
   const ids = spooled.map(({ end }) => end.id)

@@ -1,9 +1,9 @@
 import { sql } from "drizzle-orm"
-import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import { alignIds } from "../../id.ts"
 import { type Address, askAlone, FIRST_ANSWER_S } from "./address.ts"
 import { DatabaseConnection, type Watch } from "./connection.ts"
 import { errorCode } from "./database-errors.ts"
+import type { Db } from "./db.ts"
 import { withDeadline } from "./deadline.ts"
 import { readUnfit } from "./fitness.ts"
 import { migrate } from "./migration.ts"
@@ -22,12 +22,12 @@ const SETTING_REFUSED = "08P01"
 export class Database {
   readonly #address: Address
   readonly #pools: DatabasePool[] = []
-  readonly operators: PostgresJsDatabase
+  readonly operators: Db
   /** For clients that read their own account: receipts, and sums of usage. */
-  readonly receipts: PostgresJsDatabase
-  readonly sums: PostgresJsDatabase
+  readonly receipts: Db
+  readonly sums: Db
   /** For background work that takes long. */
-  readonly upkeep: PostgresJsDatabase
+  readonly upkeep: Db
 
   constructor(address: Address) {
     this.#address = address
@@ -46,7 +46,7 @@ export class Database {
     await Promise.all(this.#pools.map((pool) => pool.end()))
   }
 
-  #pool(options: PoolOptions): PostgresJsDatabase {
+  #pool(options: PoolOptions): Db {
     const pool = new DatabasePool(this.#address, options)
     this.#pools.push(pool)
     return pool.database

@@ -1,7 +1,7 @@
 import { type SQL, sql } from "drizzle-orm"
-import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import { EntriesArchived } from "../entries.ts"
 import { months, seals, summed } from "../schema/sums.ts"
+import type { Db } from "./db.ts"
 import { inSnapshot } from "./transaction.ts"
 
 /**
@@ -44,8 +44,8 @@ export const DAY_MS = 24 * HOUR_MS
  * Runs a query that may read many entries, in one snapshot, with a time limit, and on one core so that calls keep the others.
  */
 export function scan<Answer>(
-  database: PostgresJsDatabase,
-  ask: (transaction: Pick<PostgresJsDatabase, "execute">, until: SummedUntil) => Promise<Answer>,
+  database: Db,
+  ask: (transaction: Db, until: SummedUntil) => Promise<Answer>,
 ): Promise<Answer> {
   return inSnapshot(database, STATEMENT_MS, async (transaction) => {
     const [until] = await transaction

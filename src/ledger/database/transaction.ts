@@ -1,13 +1,11 @@
 import { sql } from "drizzle-orm"
-import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
-
-export type Transaction = Parameters<Parameters<PostgresJsDatabase["transaction"]>[0]>[0]
+import type { Db } from "./db.ts"
 
 /** Reads in one snapshot, with limits to each statement (`limitStatements`). */
 export function inSnapshot<Answer>(
-  database: PostgresJsDatabase,
+  database: Db,
   statement_ms: number,
-  read: (transaction: Transaction) => Promise<Answer>,
+  read: (transaction: Db) => Promise<Answer>,
   more?: Readonly<Record<string, string>>,
 ): Promise<Answer> {
   return database.transaction(
@@ -24,7 +22,7 @@ export function inSnapshot<Answer>(
  * settings for the transaction.
  */
 export async function limitStatements(
-  transaction: Pick<Transaction, "execute">,
+  transaction: Db,
   statement_ms: number,
   more: Readonly<Record<string, string>> = {},
 ): Promise<void> {

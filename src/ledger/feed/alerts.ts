@@ -1,6 +1,6 @@
 import { lt, sql } from "drizzle-orm"
-import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import type { Trouble } from "../../wire/alerts.ts"
+import type { Db } from "../database/db.ts"
 import { alerts, upstream_troubles } from "../schema/alerts.ts"
 import { accounts, gateways } from "../schema/tables.ts"
 
@@ -16,7 +16,7 @@ const LOW = "tollgate.balance.low"
 const UPSTREAM = "tollgate.upstream."
 
 /** Writes an alert for each account whose balance has fallen below its threshold, once until it has recovered. */
-export async function alertLowBalances(database: PostgresJsDatabase): Promise<void> {
+export async function alertLowBalances(database: Db): Promise<void> {
   const is_low = sql`(a.balance_nano < a.low_balance_nano)`
   await database.execute(sql`
     WITH due AS MATERIALIZED (
@@ -35,7 +35,7 @@ export async function alertLowBalances(database: PostgresJsDatabase): Promise<vo
 
 /** Notes the troubles of upstreams, and writes an alert for each change. */
 export async function noteTroubles(
-  database: PostgresJsDatabase,
+  database: Db,
   gateway_id: string,
   seen: readonly Trouble[],
 ): Promise<void> {
@@ -62,6 +62,6 @@ export async function noteTroubles(
     FROM changed c WHERE c.is_on OR c.trouble = 'down'`)
 }
 
-export async function forgetAlerts(database: PostgresJsDatabase): Promise<void> {
+export async function forgetAlerts(database: Db): Promise<void> {
   await database.delete(alerts).where(lt(alerts.at, sql`now() - ${KEPT_DAYS}::int * interval '1 day'`))
 }

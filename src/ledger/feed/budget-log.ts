@@ -1,6 +1,6 @@
 import { and, desc, eq, isNull, type SQL, sql } from "drizzle-orm"
 import type { PgColumn } from "drizzle-orm/pg-core"
-import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
+import type { Db } from "../database/db.ts"
 import { type Page, type PageOf, paged } from "../database/page.ts"
 import { budget_crossings, budget_entries, budgets } from "../schema/budgets.ts"
 import { accounts } from "../schema/tables.ts"
@@ -21,7 +21,7 @@ const UUID_LENGTH = 36
  * and for one whose account is in another shard (D76).
  */
 export async function listBudgetLog(
-  database: PostgresJsDatabase,
+  database: Db,
   budget_id: string,
   page: Page,
 ): Promise<PageOf<BudgetLogEvent> | null> {

@@ -1,9 +1,9 @@
 import { type SQL, sql } from "drizzle-orm"
 import type { PgColumn, PgTable } from "drizzle-orm/pg-core"
-import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import { alertEvents } from "../../wire/alerts.ts"
 import type { FeedPlace } from "../../wire/cursor.ts"
 import { budgetEvents, type EventType, grantEvents } from "../../wire/events.ts"
+import type { Db } from "../database/db.ts"
 import { arrayOf, instant } from "../database/statement.ts"
 import { alerts } from "../schema/alerts.ts"
 import { attempts } from "../schema/attempts.ts"
@@ -86,7 +86,7 @@ const sources: readonly Source[] = [
 
 /** The next entries after a place, in the order of the transactions that wrote them, and of their ids. */
 export function entriesAfter(
-  database: PostgresJsDatabase,
+  database: Db,
   state: FeedState,
   place: FeedPlace,
   query: EntryQuery,

@@ -1,11 +1,11 @@
 import { eq, getTableColumns, inArray, type SQL, sql } from "drizzle-orm"
-import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import { type AlertType, alertEvents } from "../../wire/alerts.ts"
 import type { BudgetSettings } from "../../wire/budget.ts"
 import type { AttemptFailure } from "../../wire/call.ts"
 import { budgetEvents, type EventType, grantEvents } from "../../wire/events.ts"
 import type { Credit } from "../accounts/credits.ts"
 import { type ChangeRecord, changesWith } from "../accounts/operator-log.ts"
+import type { Db } from "../database/db.ts"
 import { arrayOf } from "../database/statement.ts"
 import { failureOf } from "../reports/attempts.ts"
 import { type CallRecord, withListTerms } from "../reports/calls.ts"
@@ -47,7 +47,7 @@ export const keyOf = ({ type, id }: Pick<Entry, "type" | "id">) => `${type} ${id
 
 /** The events of entries, by type and id. A call of an event that was corrected since is as it was at its end. */
 export async function recordsOf(
-  database: PostgresJsDatabase,
+  database: Db,
   entries: readonly Entry[],
 ): Promise<ReadonlyMap<string, FeedEvent>> {
   const of_type = Map.groupBy(entries, ({ type }) => type)
@@ -133,7 +133,7 @@ export async function recordsOf(
 type Add = (id: string, account_id: string | null, content: EventContent) => void
 
 async function addCalls(
-  database: PostgresJsDatabase,
+  database: Db,
   ended_ids: readonly string[],
   corrected_ids: readonly string[],
   add: Add,
@@ -153,7 +153,7 @@ async function addCalls(
   }
 }
 
-async function callsOf(database: PostgresJsDatabase, ids: readonly string[]) {
+async function callsOf(database: Db, ids: readonly string[]) {
   if (ids.length === 0) return new Map()
   const seen = sql`unnest(${sql.param(arrayOf(ids, (id) => id))}::text::uuid[]) AS seen (id)`
   // Without a limit the planner would join all ends and corrections there are.
@@ -163,7 +163,7 @@ async function callsOf(database: PostgresJsDatabase, ids: readonly string[]) {
 }
 
 /** The fields of calls that their corrections have changed, as they were at the end. */
-async function correctedEnds(database: PostgresJsDatabase, ids: readonly string[]) {
+async function correctedEnds(database: Db, ids: readonly string[]) {
   if (ids.length === 0) return new Map<string, Partial<CallRecord>>()
   const rows = await database
     .select({ end: ends, terms })
@@ -179,7 +179,7 @@ async function correctedEnds(database: PostgresJsDatabase, ids: readonly string[
   )
 }
 
-async function differences(database: PostgresJsDatabase, ids: readonly string[]) {
+async function differences(database: Db, ids: readonly string[]) {
   if (ids.length === 0) return new Map<string, bigint>()
   const { id, difference_nano } = getTableColumns(corrections)
   const rows = await database
@@ -204,7 +204,7 @@ export const crossingFields = {
 
 /** The external ids of the accounts of events, by their ids: those that they have now. */
 export async function subjectsOf(
-  database: PostgresJsDatabase,
+  database: Db,
   events: readonly FeedEvent[],
 ): Promise<ReadonlyMap<string, string>> {
   if (events.length === 0) return new Map()

@@ -1,8 +1,8 @@
 import { and, gt, gte, isNotNull, lt, sql } from "drizzle-orm"
-import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import { floorId, NIL_ID } from "../../id.ts"
 import type { FeedCursor, FeedPlace } from "../../wire/cursor.ts"
 import type { EventType } from "../../wire/events.ts"
+import type { Db } from "../database/db.ts"
 import { FeedGap } from "../entries.ts"
 import { isNative } from "../schema/feed.ts"
 import { months } from "../schema/sums.ts"
@@ -56,7 +56,7 @@ export interface FeedPage {
  * is no longer there.
  */
 export async function readFeed(
-  database: PostgresJsDatabase,
+  database: Db,
   shard: string,
   { after, from, to = null, is_once, ...others }: FeedQuery,
 ): Promise<FeedPart> {
@@ -76,11 +76,7 @@ export async function readFeed(
 }
 
 /** The place of a reader who wants the events since a time: after a call that had ended long enough before. */
-export async function firstPlace(
-  database: PostgresJsDatabase,
-  state: FeedState,
-  from: Date | null,
-): Promise<FeedPlace> {
+export async function firstPlace(database: Db, state: FeedState, from: Date | null): Promise<FeedPlace> {
   const first = beginning(state)
   if (from === null) return first
   const [gone] = await database
@@ -106,7 +102,7 @@ export async function firstPlace(
  * A transaction from which on every end of a call is later than a time, so that a reader of a month does not look at all calls after it;
  * null if there is none yet. Other entries are few, and may be written long after their time.
  */
-async function firstEndAfter(database: PostgresJsDatabase, time: Date): Promise<string | null> {
+async function firstEndAfter(database: Db, time: Date): Promise<string | null> {
   const after = new Date(time.getTime() + BEFORE_MS)
   const [found] = await database
     .select({ xid: ends.xid, is_native: sql<boolean>`${isNative("ends")}` })
@@ -120,12 +116,7 @@ async function firstEndAfter(database: PostgresJsDatabase, time: Date): Promise<
 /** True unless the restored entries are of two series, which have no common order. */
 const hasOrder = ({ current }: FeedState) => current.series <= 2
 
-async function partAfter(
-  database: PostgresJsDatabase,
-  state: FeedState,
-  place: FeedPlace,
-  entry_query: EntryQuery,
-) {
+async function partAfter(database: Db, state: FeedState, place: FeedPlace, entry_query: EntryQuery) {
   const entries = await entriesAfter(database, state, place, entry_query)
   const records = await recordsOf(database, entries)
   const subjects = await subjectsOf(database, [...records.values()])

@@ -1,7 +1,7 @@
 import { asc, sql } from "drizzle-orm"
-import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import { NIL_ID } from "../../id.ts"
 import type { FeedPlace } from "../../wire/cursor.ts"
+import type { Db } from "../database/db.ts"
 import { FeedGap } from "../entries.ts"
 import { feed_epochs, isNative } from "../schema/feed.ts"
 import { months } from "../schema/sums.ts"
@@ -40,7 +40,7 @@ export interface FeedState {
  * The state of the feed. Begins an epoch if the database was started, promoted, copied or restored since the last one;
  * otherwise writes from time to time that this server is still the one of the epoch.
  */
-export async function feedState(database: PostgresJsDatabase): Promise<FeedState> {
+export async function feedState(database: Db): Promise<FeedState> {
   const [now] = await database.execute<{
     horizon: string
     next_xid: string

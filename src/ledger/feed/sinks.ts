@@ -1,5 +1,4 @@
 import { and, asc, eq, sql } from "drizzle-orm"
-import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import { NIL_ID } from "../../id.ts"
 import type { Trouble } from "../../wire/alerts.ts"
 import type { FeedPlace } from "../../wire/cursor.ts"
@@ -7,6 +6,7 @@ import { type EventType, eventTypes, usualEvents } from "../../wire/events.ts"
 import { MAX_SKIPPED, type SkippedEvent, STRIPE_KNOWS_MS } from "../../wire/sink-kinds.ts"
 import type { Made } from "../accounts/made.ts"
 import { errorCode } from "../database/database-errors.ts"
+import type { Db } from "../database/db.ts"
 import { FeedGap } from "../entries.ts"
 import { sinks } from "../schema/sinks.ts"
 import { gateways } from "../schema/tables.ts"
@@ -37,10 +37,7 @@ export interface SinkChange {
   readonly paused?: boolean | undefined
 }
 
-export async function createSink(
-  database: PostgresJsDatabase,
-  new_sink: NewSink,
-): Promise<Made<"sink", Sink, "conflict">> {
+export async function createSink(database: Db, new_sink: NewSink): Promise<Made<"sink", Sink, "conflict">> {
   const { from, types, ...sink } = new_sink
   const place = columnsOf(await startOf(database, from))
   const [made] = await database
@@ -58,18 +55,18 @@ export async function createSink(
   return same ? { outcome: "known", sink: known } : { outcome: "conflict" }
 }
 
-export async function listSinks(database: PostgresJsDatabase): Promise<Sink[]> {
+export async function listSinks(database: Db): Promise<Sink[]> {
   const rows = await database.select().from(sinks).orderBy(asc(sinks.name))
   return Promise.all(rows.map((row) => withLag(database, row)))
 }
 
-async function getSink(database: PostgresJsDatabase, id: string): Promise<Sink | null> {
+async function getSink(database: Db, id: string): Promise<Sink | null> {
   const [row] = await database.select().from(sinks).where(eq(sinks.id, id))
   return row === undefined ? null : withLag(database, row)
 }
 
 /** Never fails: what one sink has not got must hide no other, nor a change that was made. */
-async function withLag(database: PostgresJsDatabase, row: SinkRow): Promise<Sink> {
+async function withLag(database: Db, row: SinkRow): Promise<Sink> {
   try {
     const { events } = await eventsOf(database, row, 1)
     return { ...row, lag_s: lagOf(events) }
@@ -84,7 +81,7 @@ function lagOf([first]: FeedPart["events"]): number {
 
 /** Changes a sink. One that runs again tries its next event immediately. Null if there is none with this id. */
 export function changeSink(
-  database: PostgresJsDatabase,
+  database: Db,
   id: string,
   { url, token, types, paused }: SinkChange,
 ): Promise<Sink | null> {
@@ -104,7 +101,7 @@ export function changeSink(
 
 /** Sets a new secret; the one before signs too for some hours. */
 export function rotateSink(
-  database: PostgresJsDatabase,
+  database: Db,
   id: string,
   secret: string,
   keep_hours: number,
@@ -117,11 +114,11 @@ export function rotateSink(
 }
 
 /** Delivers the events since a time, again or for the first time. Throws `FeedGap` if some are archived. */
-export async function replaySink(database: PostgresJsDatabase, id: string, from: Date): Promise<Sink | null> {
+export async function replaySink(database: Db, id: string, from: Date): Promise<Sink | null> {
   return change(database, id, { ...columnsOf(await startOf(database, from)), ...HEALTHY, gateway_id: null })
 }
 
-export async function deleteSink(database: PostgresJsDatabase, id: string): Promise<boolean> {
+export async function deleteSink(database: Db, id: string): Promise<boolean> {
   const gone = await database.delete(sinks).where(eq(sinks.id, id)).returning({ id: sinks.id })
   return gone.length > 0
 }
@@ -130,7 +127,7 @@ const HEALTHY = { failures: 0, failing_since: null, retry_at: null, reason: null
 /** Accounts whose events in a row a sink refuses for ever before it stops: then it is the configuration that is wrong. */
 const MAX_ACCOUNTS = 3
 
-async function change(database: PostgresJsDatabase, id: string, changes: object): Promise<Sink | null> {
+async function change(database: Db, id: string, changes: object): Promise<Sink | null> {
   const [row] = await database
     .update(sinks)
     .set({ ...changes, revision: sql`${sinks.revision} + 1` })
@@ -140,7 +137,7 @@ async function change(database: PostgresJsDatabase, id: string, changes: object)
 }
 
 /** The place of a reader who wants what happens from a time, or from now on. */
-async function startOf(database: PostgresJsDatabase, from: Date | null): Promise<FeedPlace> {
+async function startOf(database: Db, from: Date | null): Promise<FeedPlace> {
   const state = await feedState(database)
   return from === null ? nowIn(state) : firstPlace(database, state, from)
 }
@@ -160,7 +157,7 @@ export function placeOf({ epoch, is_restored, xid, event_id }: SinkRow): FeedPla
 const HERE = "here"
 
 /** The next events of a sink. Throws `FeedGap` if some are archived. */
-function eventsOf(database: PostgresJsDatabase, sink: SinkRow, limit: number): Promise<FeedPart> {
+function eventsOf(database: Db, sink: SinkRow, limit: number): Promise<FeedPart> {
   const after = new Map([[HERE, placeOf(sink)]])
   const types = eventTypes.filter((type) => (sink.types ?? usualEvents).includes(type))
   // Stripe counts an event again that it has forgotten.
@@ -197,10 +194,10 @@ const LOST =
 /** The sinks of one database that this process delivers to. */
 export class SinkQueue {
   readonly shard: string
-  readonly #database: PostgresJsDatabase
+  readonly #database: Db
   readonly #gatewayId: () => string
 
-  constructor(shard: string, database: PostgresJsDatabase, gatewayId: () => string) {
+  constructor(shard: string, database: Db, gatewayId: () => string) {
     this.shard = shard
     this.#database = database
     this.#gatewayId = gatewayId

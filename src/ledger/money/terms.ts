@@ -1,6 +1,6 @@
 import { eq, isNull, sql } from "drizzle-orm"
-import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import { picoRecord, toolNames } from "../../kinds.ts"
+import type { Db } from "../database/db.ts"
 import type { PriceTerms } from "../entries.ts"
 import { terms } from "../schema/tables.ts"
 
@@ -11,10 +11,7 @@ const TERMS_LOCK = 7_061_981
  * Returns the ids of these terms, in their order (D56): all of the configuration, or all of one customer price (D100). Terms that were never sold before get a row; rows are never changed.
  * Gateways that find none at the same time take turns, so that none makes a row twice.
  */
-export async function registerTerms(
-  database: PostgresJsDatabase,
-  wanted: readonly PriceTerms[],
-): Promise<readonly number[]> {
+export async function registerTerms(database: Db, wanted: readonly PriceTerms[]): Promise<readonly number[]> {
   const rows = wanted.map(rowOf).map((row) => ({ row, name: nameOf(row) }))
   const customer_price_id = wanted[0]?.customer_price_id ?? null
   const known = await knownTerms(database, customer_price_id)
@@ -36,7 +33,7 @@ export async function registerTerms(
 }
 
 /** The ids of the terms of a customer price, or of the configuration for null, by their names. */
-async function knownTerms(database: Pick<PostgresJsDatabase, "select">, customer_price_id: string | null) {
+async function knownTerms(database: Db, customer_price_id: string | null) {
   const of_price =
     customer_price_id === null
       ? isNull(terms.customer_price_id)

@@ -1,14 +1,14 @@
 import { type SQL, sql } from "drizzle-orm"
-import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import { NIL_ID, nextId } from "../../id.ts"
 import { type Difference, differences } from "../archive/account-audit.ts"
+import type { Db } from "../database/db.ts"
 import type { Move } from "./move-statements.ts"
 import * as statements from "./move-statements.ts"
 
 /** A shard between which accounts move (D76). */
 export interface MoveShard {
   readonly name: string
-  readonly database: Pick<PostgresJsDatabase, "execute" | "transaction">
+  readonly database: Db
 }
 
 /**
@@ -251,7 +251,7 @@ export async function rowOf({ database }: MoveShard, account_id: string): Promis
   return row ?? null
 }
 
-async function momentOf(database: Pick<PostgresJsDatabase, "execute">): Promise<string> {
+async function momentOf(database: Db): Promise<string> {
   const [row] = await database.execute<{ at: string }>(sql`SELECT now()::text AS at`)
   if (row === undefined) throw new Error("the database did not tell its time")
   return row.at

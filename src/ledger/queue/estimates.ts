@@ -1,7 +1,7 @@
 import { sql } from "drizzle-orm"
-import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import { recordOf } from "../../kinds.ts"
 import type { Runner } from "../database/connection.ts"
+import type { Db } from "../database/db.ts"
 import { mergeRows } from "../database/row-merge.ts"
 import { allOf, jsonOf, names, statement } from "../database/statement.ts"
 import type { EstimateSample } from "../entries.ts"
@@ -97,7 +97,7 @@ type EstimateRow = Omit<DatedSums, EstimateCount> & Record<EstimateCount, string
 
 /** Reads the sums of the last `days` days with today, of every model or of one. */
 export async function readEstimates(
-  database: PostgresJsDatabase,
+  database: Db,
   days: number,
   model: string | undefined,
 ): Promise<readonly DatedSums[]> {

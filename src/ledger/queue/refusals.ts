@@ -1,7 +1,7 @@
 import { sql } from "drizzle-orm"
-import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import { NIL_ID } from "../../id.ts"
 import type { Runner } from "../database/connection.ts"
+import type { Db } from "../database/db.ts"
 import { count, latest, optionalText, type RowOf, RowShape, text } from "../database/row-shape.ts"
 import { instant, jsonOf, type Row, statement } from "../database/statement.ts"
 import type { RefusedCall } from "../entries.ts"
@@ -82,7 +82,7 @@ type RefusalSum = RowOf<typeof sums>
 
 /** Sums of all hours that overlap the time, most requests first. */
 export async function readRefusals(
-  database: PostgresJsDatabase,
+  database: Db,
   { from, to, account_id, key_id, code }: RefusalFilter,
 ): Promise<RefusalSum[]> {
   const rows = await database.execute<Row>(sql`

@@ -1,6 +1,6 @@
 import { asc, inArray, sql } from "drizzle-orm"
-import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import { type AttemptFailure, attemptFailures, type LostAttempt } from "../../wire/call.ts"
+import type { Db } from "../database/db.ts"
 import { count, latest, optionalText, type RowOf, RowShape, text } from "../database/row-shape.ts"
 import { instant, type Row, textOf } from "../database/statement.ts"
 import type { EndDetails } from "../entries.ts"
@@ -19,7 +19,7 @@ interface AttemptedCall {
  * the end. The bounds leave out the other months.
  */
 export async function withAttempts<Found extends AttemptedCall>(
-  database: PostgresJsDatabase,
+  database: Db,
   found: readonly Found[],
 ): Promise<(Found & { readonly attempts: readonly LostAttempt[] })[]> {
   const ids = found.map(({ id }) => id).sort()
@@ -78,7 +78,7 @@ type AttemptSum = RowOf<typeof sums>
 
 /** The attempts that ended from `from` on and before `to`, most first. */
 export async function sumAttempts(
-  database: PostgresJsDatabase,
+  database: Db,
   { from, to, account_id, upstream, model }: AttemptFilter,
 ): Promise<AttemptSum[]> {
   const rows = await database.execute<Row>(sql`

@@ -1,7 +1,7 @@
 import { sql } from "drizzle-orm"
 import { alias } from "drizzle-orm/pg-core"
-import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import { applyChanges } from "../accounts/accounts.ts"
+import type { Db } from "../database/db.ts"
 import { amount, type RowOf, RowShape } from "../database/row-shape.ts"
 import { piecesOf, type SummedUntil, scan } from "../database/span.ts"
 import { instant, type Row } from "../database/statement.ts"
@@ -19,7 +19,7 @@ const n = alias(grant_entries, "n")
 
 /** A snapshot of the ledger, as `scan` gives it. */
 interface Moment {
-  readonly transaction: Pick<PostgresJsDatabase, "execute">
+  readonly transaction: Db
   readonly until: SummedUntil
 }
 
@@ -27,11 +27,7 @@ interface Moment {
  * The account's amounts at a time of the ledger's clock: the current ones without the entries made then or later, so that a
  * report's range leads from one balance to the next (D48, D55). Null if there is no such account.
  */
-export async function balanceAt(
-  database: PostgresJsDatabase,
-  account_id: string,
-  at: Date,
-): Promise<PastBalance | null> {
+export async function balanceAt(database: Db, account_id: string, at: Date): Promise<PastBalance | null> {
   await applyChanges(database, [account_id])
   return scan(database, (transaction, until) => balanceIn({ transaction, until }, account_id, at))
 }

@@ -1,8 +1,8 @@
 import { and, desc, eq, gte, inArray, isNull, lt, type SQL, sql } from "drizzle-orm"
 import type { PgColumn } from "drizzle-orm/pg-core"
-import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import { floorId, NIL_ID, parseId } from "../../id.ts"
 import type { CallState, Failure, LostAttempt, OperationName, Tags } from "../../wire/call.ts"
+import type { Db } from "../database/db.ts"
 import { type Page, type PageOf, paged } from "../database/page.ts"
 import { end_users, labels } from "../schema/labels.ts"
 import { calls, gateways, holds, keys, terms } from "../schema/tables.ts"
@@ -22,7 +22,7 @@ export type CallRecord = typeof calls.$inferSelect & {
 
 /** Adds to calls at customer prices the terms of the configuration. */
 export async function withListTerms<Found extends Pick<CallRecord, "list_terms_id">>(
-  database: PostgresJsDatabase,
+  database: Db,
   found: readonly Found[],
 ): Promise<(Found & Pick<CallRecord, "list_terms">)[]> {
   const ids = new Set(found.flatMap(({ list_terms_id }) => list_terms_id ?? []))
@@ -57,20 +57,16 @@ export interface CallFilter {
   readonly to?: Date | undefined
 }
 
-export async function getCall(database: PostgresJsDatabase, id: string): Promise<CallRecord | null> {
+export async function getCall(database: Db, id: string): Promise<CallRecord | null> {
   const [call] = await withAttempts(database, await withListTerms(database, await find(database, id)))
   return call ?? null
 }
 
-function find(database: PostgresJsDatabase, id: string) {
+function find(database: Db, id: string) {
   return database.select().from(calls).where(eq(calls.id, id))
 }
 
-export async function getCallOf(
-  database: PostgresJsDatabase,
-  account_id: string,
-  id: string,
-): Promise<CallRecord | null> {
+export async function getCallOf(database: Db, account_id: string, id: string): Promise<CallRecord | null> {
   const [call] = await find(database, id)
   return call?.account_id === account_id ? call : null
 }
@@ -80,7 +76,7 @@ export async function getCallOf(
  * search `look` holds a page, so a page may be short or even empty, and yet have a next one (D48).
  */
 export async function listCalls(
-  database: PostgresJsDatabase,
+  database: Db,
   filter: CallFilter,
   page: Page,
   look = LOOK,
@@ -146,7 +142,7 @@ function labelsIn(labels_id: SQL | PgColumn, { tags, end_users: wanted_users }: 
   return sql`(SELECT ${sql.join(conditions, sql` AND `)} FROM ${labels} l WHERE l.id = ${labels_id})`
 }
 
-function ownerOf(database: PostgresJsDatabase, { account_id, key_id }: CallFilter): SQL | undefined {
+function ownerOf(database: Db, { account_id, key_id }: CallFilter): SQL | undefined {
   if (account_id !== undefined) return eq(holds.account_id, account_id)
   if (key_id === undefined) return undefined
   const owner = database.select({ id: keys.account_id }).from(keys).where(eq(keys.id, key_id))
@@ -154,7 +150,7 @@ function ownerOf(database: PostgresJsDatabase, { account_id, key_id }: CallFilte
 }
 
 /** The ids that can be on the page; open calls are above the floors of the gateways that may have some (D35). */
-function rangeOf(database: PostgresJsDatabase, { state, from, to }: CallFilter, { after }: Page): SQL[] {
+function rangeOf(database: Db, { state, from, to }: CallFilter, { after }: Page): SQL[] {
   const floor = database
     .select({ id: gateways.floor_id })
     .from(gateways)
@@ -170,7 +166,7 @@ function rangeOf(database: PostgresJsDatabase, { state, from, to }: CallFilter, 
 }
 
 /** The last of the `look` holds that one page reads; null if there are fewer. */
-async function lastSeen(database: PostgresJsDatabase, range: SQL | undefined, look: number) {
+async function lastSeen(database: Db, range: SQL | undefined, look: number) {
   const [last] = await database
     .select({ id: holds.id })
     .from(holds)

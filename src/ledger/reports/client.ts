@@ -1,4 +1,3 @@
-import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import type { Grouping } from "../../wire/usage-report.ts"
 import { type Account, getAccount } from "../accounts/accounts.ts"
 import { type Budget, budgetsOf, budgetsOfCall } from "../accounts/budgets.ts"
@@ -8,6 +7,7 @@ import { getKey, type Key, listKeys } from "../accounts/keys.ts"
 import { archiveOf } from "../archive/archive.ts"
 import { answerOf } from "../database/answer.ts"
 import type { Database } from "../database/database.ts"
+import type { Db } from "../database/db.ts"
 import type { Page, PageOf } from "../database/page.ts"
 import type { Span } from "../database/span.ts"
 import { type Labelled, LedgerBusy, type Owner } from "../entries.ts"
@@ -79,9 +79,9 @@ export function openClientReports(shards: readonly Pick<Database, "receipts" | "
       else own.delete(account_id)
     }
   }
-  const all = <Answer>(ask: (receipts: PostgresJsDatabase) => Promise<Answer>) =>
+  const all = <Answer>(ask: (receipts: Db) => Promise<Answer>) =>
     shards.map(({ receipts }) => answered(ask(receipts)))
-  const sumAll = <Answer>(account_id: string, ask: (sums: PostgresJsDatabase) => Promise<Answer>) =>
+  const sumAll = <Answer>(account_id: string, ask: (sums: Db) => Promise<Answer>) =>
     answered(inTurn(account_id, () => Promise.all(shards.map(({ sums }) => ask(sums)))))
   const of = ({ shard }: Pick<Owner, "shard">) => {
     const found = shards[shard]

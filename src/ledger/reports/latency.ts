@@ -1,5 +1,5 @@
 import { sql } from "drizzle-orm"
-import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
+import type { Db } from "../database/db.ts"
 import { piecesOf, type Span, scan } from "../database/span.ts"
 import { latenciesOf } from "./changes.ts"
 import { type CallsByDuration, type Distribution, distribution } from "./distribution.ts"
@@ -19,7 +19,7 @@ interface LatencyRow extends Record<string, unknown> {
 
 /** Distributions of the durations of a span's calls, counted in one pass by values of three digits. */
 export async function latencies(
-  database: PostgresJsDatabase,
+  database: Db,
   span: Span,
 ): Promise<Readonly<Record<keyof Latency, CallsByDuration>>> {
   const rows = await scan(database, (transaction, until) =>

@@ -1,5 +1,5 @@
 import { sql } from "drizzle-orm"
-import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
+import type { Db } from "../database/db.ts"
 import { amount, count, optionalText, type RowOf, RowShape, text } from "../database/row-shape.ts"
 import { piecesOf, type Span, scan } from "../database/span.ts"
 import type { Row } from "../database/statement.ts"
@@ -17,7 +17,7 @@ const sums = new RowShape({
 type OutcomeSums = RowOf<typeof sums>
 
 /** The calls of a span by how they ended. A correction is no call: its difference is a charge of what was settled (D13). */
-export async function outcomes(database: PostgresJsDatabase, span: Span): Promise<readonly OutcomeSums[]> {
+export async function outcomes(database: Db, span: Span): Promise<readonly OutcomeSums[]> {
   const rows = await scan(database, (transaction, until) => {
     const changes = changesOf(piecesOf(span, until), { with_holds: false }, { ...span, is_total: true })
     return transaction.execute<Row>(sql`

@@ -1,6 +1,6 @@
 import { sql } from "drizzle-orm"
-import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import { recordOf } from "../../kinds.ts"
+import type { Db } from "../database/db.ts"
 import {
   amount,
   count,
@@ -73,7 +73,7 @@ const entry = (column: keyof typeof ends.$inferSelect & keyof typeof corrections
  * tokens. The id says when it started.
  */
 export async function reconciled(
-  database: PostgresJsDatabase,
+  database: Db,
   { upstream, from, to, step_ms }: ReconciledRange,
 ): Promise<ReconciledSum[]> {
   const [first, last] = [from.toISOString(), to.toISOString()]

@@ -1,9 +1,9 @@
 import { type SQL, sql } from "drizzle-orm"
 import { alias } from "drizzle-orm/pg-core"
-import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import { recordOf } from "../../kinds.ts"
 import { recordedKinds } from "../../wire/credits.ts"
 import { applyChanges, applyDueChanges } from "../accounts/accounts.ts"
+import type { Db } from "../database/db.ts"
 import { amount, count, type RowOf, RowShape, text, word } from "../database/row-shape.ts"
 import { piecesOf, scan } from "../database/span.ts"
 import { instant, nanoOf, type Row } from "../database/statement.ts"
@@ -70,7 +70,7 @@ function flowsOf(rows: readonly Row[]) {
 
 /** The statement of an account in one shard, in one snapshot. Null if it is not there. */
 export async function accountStatement(
-  database: PostgresJsDatabase,
+  database: Db,
   account_id: string,
   { from, to }: { readonly from: Date; readonly to: Date },
 ): Promise<AccountStatement | null> {
@@ -143,7 +143,7 @@ export interface TrialBalance {
  * The trial balance of one shard, in one snapshot. Balances are the current ones without the changes since, as in `balanceAt`; what came
  * and went is summed from the beginning. So neither is computed from the other.
  */
-export async function trialBalance(database: PostgresJsDatabase, at: Date): Promise<TrialBalance> {
+export async function trialBalance(database: Db, at: Date): Promise<TrialBalance> {
   await applyDueChanges(database)
   return scan(database, async (transaction, until) => {
     const moment = instant(at)

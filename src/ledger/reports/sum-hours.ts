@@ -1,9 +1,9 @@
 import { type SQL, sql } from "drizzle-orm"
-import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import { madeMs } from "../../id.ts"
+import type { Db } from "../database/db.ts"
 import { archivedUntil, DAY_MS, HOUR_MS } from "../database/span.ts"
 import { instant } from "../database/statement.ts"
-import { limitStatements, type Transaction } from "../database/transaction.ts"
+import { limitStatements } from "../database/transaction.ts"
 import { labels } from "../schema/labels.ts"
 import { day_latencies, days, hour_latencies, hours, label_days, summed } from "../schema/sums.ts"
 import { holds } from "../schema/tables.ts"
@@ -18,7 +18,7 @@ const STATEMENT_MS = 300_000
  * transaction began, so an hour can be closed once every transaction that began in it has ended. Any number of processes may do
  * this, because each locks the row of `summed`, or leaves. Resolves with the number of closed hours.
  */
-export async function sumHours(database: PostgresJsDatabase, stopped: () => boolean, close_ms = CLOSE_MS) {
+export async function sumHours(database: Db, stopped: () => boolean, close_ms = CLOSE_MS) {
   for (let closed = 0; ; closed++) {
     if (stopped() || !(await database.transaction((transaction) => closeHour(transaction, close_ms)))) {
       while (!stopped() && (await database.transaction(closeLabelDay))) {}
@@ -31,7 +31,7 @@ export async function sumHours(database: PostgresJsDatabase, stopped: () => bool
  * Sums up the labels of the next day whose other sums are closed (D94). A gateway of a version without labels closes days without
  * them, so labels have a moment of their own.
  */
-async function closeLabelDay(transaction: Transaction): Promise<boolean> {
+async function closeLabelDay(transaction: Db): Promise<boolean> {
   await limitStatements(transaction, STATEMENT_MS)
   const [row] = await transaction
     .select({ days: summed.days_until, labels: summed.labels_until })
@@ -50,7 +50,7 @@ async function closeLabelDay(transaction: Transaction): Promise<boolean> {
   return true
 }
 
-async function closeHour(transaction: Transaction, close_ms: number): Promise<boolean> {
+async function closeHour(transaction: Db, close_ms: number): Promise<boolean> {
   await limitStatements(transaction, STATEMENT_MS)
   const [row] = await transaction
     .select({ hours: summed.hours_until, days: summed.days_until })
@@ -80,7 +80,7 @@ async function closeHour(transaction: Transaction, close_ms: number): Promise<bo
 /**
  * The latest of these times before which no entry can be written. A separate statement, so that the next one sees all entries.
  */
-async function lastClosed(transaction: Transaction, ends_at: readonly Date[], close_ms: number) {
+async function lastClosed(transaction: Db, ends_at: readonly Date[], close_ms: number) {
   const moments = `{${ends_at.map((moment) => moment.toISOString()).join(",")}}`
   const [row] = await transaction.execute<{ ends_at: string | null }>(sql`
     SELECT max(ends_at) AS ends_at FROM unnest(${moments}::timestamptz[]) AS ends_at
@@ -91,7 +91,7 @@ async function lastClosed(transaction: Transaction, ends_at: readonly Date[], cl
 }
 
 /** The hour before which there is no entry: ids follow the ledger's clock (D58), a day is more than any difference. Null without calls. */
-async function firstHour(transaction: Transaction): Promise<Date | null> {
+async function firstHour(transaction: Db): Promise<Date | null> {
   const [first] = await transaction.select({ id: holds.id }).from(holds).orderBy(holds.id).limit(1)
   if (first === undefined) return null
   return new Date(Math.floor(madeMs(first.id) / HOUR_MS) * HOUR_MS - DAY_MS)
@@ -106,7 +106,7 @@ export interface CheckedDay {
 }
 
 /** The first day of UTC that has sums, and entries that are not archived (D75); null if none has. */
-export async function firstDay(database: PostgresJsDatabase): Promise<Date | null> {
+export async function firstDay(database: Db): Promise<Date | null> {
   const [row] = await database.select({ archived: archivedUntil }).from(summed)
   const [first] = await database.execute<{ from_at: string | null }>(sql`
     SELECT min(from_at) AS from_at FROM ${days}
@@ -115,7 +115,7 @@ export async function firstDay(database: PostgresJsDatabase): Promise<Date | nul
 }
 
 /** Sums up a day of UTC again, and replaces what differs (D72). Null when the day has no sums. */
-export async function checkDay(database: PostgresJsDatabase, day: Date): Promise<CheckedDay | null> {
+export async function checkDay(database: Db, day: Date): Promise<CheckedDay | null> {
   return database.transaction(async (transaction) => {
     await limitStatements(transaction, STATEMENT_MS)
     const [row] = await transaction
@@ -149,7 +149,7 @@ export function earliest(days: readonly (Date | null)[]): Date | null {
   return days.reduce((one, other) => (one === null || (other !== null && other < one) ? other : one), null)
 }
 
-async function replaceDay(transaction: Transaction, day: Date, until: Date, has_labels: boolean) {
+async function replaceDay(transaction: Db, day: Date, until: Date, has_labels: boolean) {
   const tables = [hours, hour_latencies, days, day_latencies, ...(has_labels ? [label_days] : [])]
   const within = sql`from_at >= ${instant(day)} AND from_at < ${instant(until)}`
   for (const [at, table] of tables.entries()) {
@@ -202,7 +202,7 @@ const summed_into = sql.raw(["from_at", ...summedColumns].join(", "))
 const summed_up = sql.raw(counts.map((name) => `sum(x.${name})::bigint`).join(", "))
 
 /** Recomputes the hourly sums of a range from its entries. The range must start and end on the hour. */
-async function writeHours(transaction: Transaction, from: Date, to: Date): Promise<void> {
+async function writeHours(transaction: Db, from: Date, to: Date): Promise<void> {
   const bounds = { from: instant(from), to: instant(to) }
   await transaction.execute(sql`
     INSERT INTO ${hours} (${summed_into})
@@ -219,7 +219,7 @@ async function writeHours(transaction: Transaction, from: Date, to: Date): Promi
 }
 
 /** The sums of every day in a time of whole days, from those of its hours. */
-async function writeDays(transaction: Transaction, from: Date, to: Date): Promise<void> {
+async function writeDays(transaction: Db, from: Date, to: Date): Promise<void> {
   const within = sql`s.from_at >= ${instant(from)} AND s.from_at < ${instant(to)}`
   const day = sql`date_trunc('day', s.from_at, 'UTC')`
   await transaction.execute(sql`
@@ -240,7 +240,7 @@ const MAX_LABELS = sql.raw("10000")
 
 /** The sums of the calls with labels of a day, from the entries of these accounts, or of all. */
 async function writeLabelDay(
-  transaction: Transaction,
+  transaction: Db,
   day: Date,
   until: Date,
   account_ids?: readonly string[],
@@ -263,7 +263,7 @@ async function writeLabelDay(
 }
 
 async function writeLatencies(
-  transaction: Transaction,
+  transaction: Db,
   into: typeof hour_latencies | typeof day_latencies,
   times: SQL,
   groups: SQL,

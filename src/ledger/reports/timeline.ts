@@ -1,6 +1,6 @@
 import { eq, inArray, sql } from "drizzle-orm"
-import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import type { Split } from "../../wire/statistics.ts"
+import type { Db } from "../database/db.ts"
 import { int, type RowOf, RowShape } from "../database/row-shape.ts"
 import { periodAt, piecesOf, type Span, scan } from "../database/span.ts"
 import type { Row } from "../database/statement.ts"
@@ -42,7 +42,7 @@ type TimelineCell = RowOf<typeof cells>
 
 /** The calls of a span in steps of time, split by model, key or account: these groups, and the rest together. */
 export async function timelineCells(
-  database: PostgresJsDatabase,
+  database: Db,
   span: Span,
   by: Split,
   chosen: readonly string[],
@@ -100,7 +100,7 @@ export function stepsOf({ from, to }: Pick<Span, "from" | "to">): {
 
 /** Display names of these accounts and keys: a key's account and its name, or its first characters. A model has none. */
 export async function timelineNames(
-  database: PostgresJsDatabase,
+  database: Db,
   by: Split,
   ids: readonly string[],
 ): Promise<ReadonlyMap<string, string>> {

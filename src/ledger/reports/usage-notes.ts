@@ -1,7 +1,7 @@
 import { sql } from "drizzle-orm"
-import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import { recordOf } from "../../kinds.ts"
 import { usageNotes } from "../../wire/call.ts"
+import type { Db } from "../database/db.ts"
 import { count, group, type RowOf, RowShape, text } from "../database/row-shape.ts"
 import { type Row, textOf } from "../database/statement.ts"
 import { par } from "../money/multiplier.ts"
@@ -38,7 +38,7 @@ const noteCounts = sql.raw(
 )
 
 /** Notes of calls that ended in the last `days` of 24 hours, most calls first. */
-export async function notedUsage(database: PostgresJsDatabase, days: number): Promise<NotedUsage[]> {
+export async function notedUsage(database: Db, days: number): Promise<NotedUsage[]> {
   const rows = await database.execute<Row>(sql`
 WITH x AS (
   SELECT ${t.model}, ${t.upstream}, ${e.notes}, ${e.details}, ${is_below_cost} AS is_below_cost

@@ -1,8 +1,8 @@
 import { type SQL, sql } from "drizzle-orm"
-import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import { isId } from "../../id.ts"
 import { countedKinds, recordOf } from "../../kinds.ts"
 import type { Grouping } from "../../wire/usage-report.ts"
+import type { Db } from "../database/db.ts"
 import { mergeRows } from "../database/row-merge.ts"
 import { amount, count, group, type RowOf, RowShape } from "../database/row-shape.ts"
 import {
@@ -83,11 +83,7 @@ export const MAX_ALL_GROUPS = 100_000
 const PERIOD_MS = { day: DAY_MS, hour: HOUR_MS }
 
 /** The charges of a range, summed by group, the `most` expensive ones, and as a whole in one snapshot. */
-export async function sumUsage(
-  database: PostgresJsDatabase,
-  range: GroupedSpan,
-  most = MAX_GROUPS,
-): Promise<UsageSummary> {
+export async function sumUsage(database: Db, range: GroupedSpan, most = MAX_GROUPS): Promise<UsageSummary> {
   const dimensions = dimensionsOf(range).map((by) => ({ by, starts: startsOf(by, range) }))
   const rows = await scan(database, (transaction, until) =>
     transaction.execute<Row>(sums(range, dimensions, until, most)),
@@ -271,7 +267,7 @@ function groupingOf({ by, starts }: Dimension): SQL {
 
 /** Display names of these keys, accounts or end users; groups of another kind have none. */
 export async function groupNames(
-  database: PostgresJsDatabase,
+  database: Db,
   by: Grouping,
   ids: readonly string[],
 ): Promise<ReadonlyMap<string, string>> {
