@@ -15,10 +15,7 @@ export function alignIds(ledger_ms: number, sent_ms: number): void {
   ahead_ms = Math.ceil(ledger_ms - sent_ms)
 }
 
-/**
- * A UUIDv7 that never goes backwards within this process, even if the clock does. One id serves as a call's request id,
- * idempotency key and receipt number. D35 relies on the order.
- */
+/** A UUIDv7 that never goes backwards in this process, even if the clock does. D35 relies on the order. */
 export function nextId(now_ms = Date.now() + ahead_ms): string {
   if (now_ms > last_ms) startMs(now_ms)
   else if (++counter > 0xfff) startMs(last_ms + 1)
@@ -70,9 +67,7 @@ export function madeMs(id: string): number {
 
 declare global {
   interface Request {
-    /**
-     * Set by `requestId`. A property, because the garbage collector visits the entries of a WeakMap one by one.
-     */
+    /** Set by `requestId`. A property, because the collector visits each entry of a WeakMap. */
     tollgate_id?: string
   }
 }

@@ -6,10 +6,7 @@
 
 type Plain = "input" | "cached_input" | "output"
 type ChargeUnit = "token" | "search" | "page" | "run" | "call"
-/**
- * The part of a call that can be charged at a kind's price, and so holds it (D12): each token of its texts, pictures, sounds or output, or
- * what it asks for by name.
- */
+/** The part of a call that can be charged at a kind's price, and so holds it (D12). */
 type HeldFor = "text" | "image" | "audio" | "output" | "request"
 
 interface KindRow {

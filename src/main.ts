@@ -127,16 +127,12 @@ async function open(
   }
 }
 
-/**
- * Locks the data directory for this process, as the embedded database would do. Returns the function that unlocks it.
- */
+/** Locks the data directory, as the embedded database would. Returns the function that unlocks it. */
 function takeFolder(data_dir: string): () => void {
   return lockFolder(makeDataDir(data_dir))
 }
 
-/**
- * Prints the start message of a demo, and that of a configured gateway only in a terminal: programs read its output.
- */
+/** Prints the start message; of a configured gateway only in a terminal, because programs read its output. */
 function announce(facts: BannerFacts): void {
   const { isTTY } = process.stdout
   if (facts.demo !== null || isTTY) console.log(banner(facts, painter(isTTY, process.env)))

@@ -110,10 +110,7 @@ export function printPico(amount_pico: bigint, price_multiplier_bp: number = PAR
   return printed(amount_pico * BigInt(price_multiplier_bp), 16)
 }
 
-/**
- * Pico-USD per token, times a price multiplier, as a decimal string of USD per 1M tokens; at a price multiplier of 1 the form that `parsePrice`
- * reads. Exact.
- */
+/** Pico-USD per token times the multiplier, in the form that `parsePrice` reads. Exact. */
 export function printPrice(price_pico: bigint, price_multiplier_bp: number = PAR_BP): string {
   return printed(price_pico * BigInt(price_multiplier_bp), 10)
 }
@@ -137,10 +134,7 @@ export function printMultiplier(price_multiplier_bp: number): string {
   return printed(BigInt(price_multiplier_bp), 4)
 }
 
-/**
- * A cost in pico-USD, at least 0, times the price multiplier of the account, rounded up to whole nano-USD: the one rounding of a
- * call.
- */
+/** A cost times the price multiplier, rounded up to whole nano-USD: the one rounding of a call. */
 export function ceilToNano(amount_pico: bigint, price_multiplier_bp: number = PAR_BP): bigint {
   if (price_multiplier_bp === PAR_BP) return (amount_pico + PICO_PER_NANO - 1n) / PICO_PER_NANO
   return ceilDiv(amount_pico * BigInt(price_multiplier_bp), PICO_PER_NANO * BigInt(PAR_BP))
@@ -187,10 +181,7 @@ function ceilDiv(dividend: bigint, divisor: bigint): bigint {
   return (dividend + divisor - 1n) / divisor
 }
 
-/**
- * A JSON number from its text, such as `2.5e-06`, as a whole number of units of 10^-`decimals`; null when it is negative,
- * is not whole in these units, or has an exponent beyond 50.
- */
+/** A JSON number's text as units of 10^-`decimals`; null if negative, not whole, or exponent beyond 50. */
 export function parseJsonNumber(text: string, decimals: number): bigint | null {
   const [, whole = "", fraction = "", exponent = "0"] =
     /^(\d+)(?:\.(\d+))?(?:[eE]([+-]?\d{1,3}))?$/.exec(text) ?? []

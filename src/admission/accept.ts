@@ -56,10 +56,7 @@ async function acceptUnknown(gateway: Accepting, key_hash: string, request: Requ
   return acceptAs(gateway, standing.current_hash ?? key_hash, standing)
 }
 
-/**
- * The standing of a request's key, read from the ledger while nobody reads the body. Throws `overloaded` if too many bodies wait,
- * or if unknown keys have sent too many bytes of long bodies.
- */
+/** The standing of a request's key, read while nobody reads the body. Throws `overloaded` if too much waits. */
 export async function standingOf(
   { ledger, memory, sockets }: Pick<Accepting, "ledger" | "memory" | "sockets">,
   key_hash: string,

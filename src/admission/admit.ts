@@ -52,10 +52,7 @@ export interface ParsedRequest<Request> {
   readonly client_labels: ClientLabels | null
 }
 
-/**
- * Decides whether a call whose key was accepted may run, and what it must hold. Holds it and returns the call that owns the hold.
- * Checks in the order of D30: model, upstreams, then what the holding statement checks.
- */
+/** Holds a call whose key was accepted. Checks in the order of D30: model, upstreams, then what the hold checks. */
 export async function admit<Request extends NamedModel>(
   gateway: Admitting,
   operation: OperationOn<Request>,
@@ -142,10 +139,7 @@ export async function admit<Request extends NamedModel>(
   }
 }
 
-/**
- * The labels of a call (D94), and the owner whose rules they obey. A fault by rules that may be older ones is judged again by
- * the current ones.
- */
+/** A call's labels (D94), and the owner whose rules they obey. Faults are judged by the current rules. */
 async function labelsFor(
   { ledger, config }: Admitting,
   key_hash: string,
@@ -202,10 +196,7 @@ function refusalOf({ metrics }: Pick<Admitting, "metrics">, result: Refused, quo
   }
 }
 
-/**
- * The error of a call that no upstream would take. What a hold would have said about its key, budgets and balance comes first
- * (D30).
- */
+/** The error of a call that no upstream would take. What a hold would have refused comes first (D30). */
 async function refusalWithoutUpstream(
   gateway: Admitting,
   key_hash: string,
@@ -233,10 +224,7 @@ export async function budgetsFor<Counted extends CountedBudget>(
   return standing.is_limited ? reports.budgets(standing, model.name, labelled) : []
 }
 
-/**
- * The result of a hold for this cost according to this standing and the budgets in which it counts, checked in the order of the
- * holding statement; null: it would be held.
- */
+/** The refusal of a hold of this cost, checked in the order of the holding statement; null: it would be held. */
 export function predictRefusal(
   standing: Standing,
   budgets: readonly CountedBudget[],
@@ -297,10 +285,7 @@ export function checkAllowed(standing: Standing, { name }: Model): void {
   if (refused !== null && refused.outcome !== "insufficient_balance") throw new GatewayError(refused.outcome)
 }
 
-/**
- * The standing of a valid key, read from the ledger (D26), for a request that holds nothing. Throws `invalid_api_key`
- * for an unknown, revoked or expired key, and `rate_limited` when the key makes too many requests (D38).
- */
+/** The standing of a valid key (D26), for a request that holds nothing. Throws `rate_limited` too (D38). */
 export async function activeKey(
   gateway: Omit<Accepting, "in_flight">,
   key_hash: string,

@@ -71,10 +71,7 @@ export interface MostCost {
   readonly output_pico: bigint
 }
 
-/**
- * The highest cost at each price that may apply: the model's own, those of its larger prompts up to `bound` tokens
- * (D62), and those of the service tiers that may serve it (D70).
- */
+/** The highest cost at each price that may apply: by sizes up to `bound` tokens (D62) and tiers (D70). */
 export function mostCosts(described: Described, bound: number, model: Model): readonly MostCost[] {
   const own = mostAt(model, described, bound, model)
   const { service_tier } = described
@@ -93,10 +90,7 @@ function mostAt({ price, tiers }: Rate, described: Described, bound: number, mod
   )
 }
 
-/**
- * The highest cost of a prompt of at most `room` tokens. Which tokens are cached, written to a cache or reasoning is
- * not known before the call, so the highest price counts (D60).
- */
+/** The highest cost of a prompt of at most `room` tokens. Of prices for parts of it, the highest counts (D60). */
 function mostCost(described: Described, model: Model, price: Price, room: number): MostCost {
   const call_pico = price.per_call_nano * PICO_PER_NANO
   const fees_pico = described.switches.size === 0 ? 0n : feesPico(described, model, price)

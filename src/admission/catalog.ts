@@ -55,10 +55,7 @@ export class Catalog {
     })
   }
 
-  /**
-   * The ids of a model's terms for an operation in a shard: for each of its routes its price and those of its tiers, then
-   * those of each service tier (D56, D62, D70).
-   */
+  /** The ids of a model's terms in a shard, for each route and service tier (D56, D62, D70). */
   termsIds({ name }: Model, operation: OperationName, shard: number): TermsIds {
     const ids = this.#offers[operation].get(name)?.terms_ids[shard]
     if (ids === undefined) throw new Error("a model has no terms")
@@ -69,9 +66,7 @@ export class Catalog {
     return { model, terms_ids: this.termsIds(model, operation, shard) }
   }
 
-  /**
-   * The same at a customer's prices by kind (D100). `register` returns the ids of the terms, once for all calls that wait for them.
-   */
+  /** The same at a customer's prices by kind (D100). `register` runs once for all calls that wait for it. */
   sold(model: Model, operation: OperationName, shard: number, price: CustomerPrice, register: Register) {
     const key = `${shard} ${operation} ${price.id}`
     const known = this.#sold.get(key)
@@ -145,10 +140,7 @@ function nonEmptySlice(ids: readonly number[], from: number, to: number): TermsI
   return [first, ...others]
 }
 
-/**
- * The terms at which the models are sold: one row of the ledger for each operation and route of each model, and for each of
- * its prices (D56, D62, D63, D70).
- */
+/** One row of the ledger's terms for each operation, route and price of each model (D56, D62, D63, D70). */
 export function termsOf(models: readonly Model[]): PriceTerms[] {
   return models.flatMap((model) => {
     const { family, operations, name, routes, service_tiers } = model

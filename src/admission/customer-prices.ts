@@ -10,10 +10,7 @@ export function customerPriceOf(
   return prices.find(({ model }) => model === name) ?? prices.find(({ model }) => model === null)
 }
 
-/**
- * The model at a customer's prices by kind, for prompts of every size and at every service tier. A kind that they do not name keeps
- * the price of the configuration. So a sold model has the kinds, sizes and tiers of the configured one.
- */
+/** The model at a customer's prices by kind. A kind that they do not name keeps the configured price. */
 export function soldAt(model: Model, { prices }: CustomerPrice): Model {
   if (prices === null) return model
   const at = <Part extends { readonly price: Price }>(part: Part): Part => ({

@@ -20,10 +20,7 @@ export function endUserName(name: string): string {
 
 const OLDER_FORM = /^(user_[0-9a-f]{1,64})_account_([0-9a-f-]{0,36})_session_[0-9a-f-]{0,36}$/
 
-/**
- * The person of a `metadata.user_id`. Claude Code adds its session to it, either in a text or in JSON, which would make every
- * session another end user (D65).
- */
+/** The person of a `metadata.user_id`, without the session that Claude Code adds as a text or in JSON (D65). */
 export function withoutSession(user_id: string): string {
   const [, user, account] = OLDER_FORM.exec(user_id) ?? []
   if (user !== undefined) return account || user

@@ -2,10 +2,7 @@ import type { Call, CallRegistry } from "../call/call.ts"
 import { GatewayError } from "../errors.ts"
 import { FairShare } from "../ledger/database/fair-share.ts"
 
-/**
- * The calls of this process. A call takes a slot when its headers are there, and keeps it until its settlement is durable
- * (D33). It runs from admission until its settlement has begun; a shutdown waits for that (D34).
- */
+/** The calls of this process, each from its headers until its settlement is durable (D33, D34). */
 export class InFlight implements CallRegistry {
   readonly #calls = new Set<Call>()
   readonly #slots = new FairShare()

@@ -59,10 +59,7 @@ export class KeyLoads {
     if (wait_ms > 0) throw this.#refused(limit, Math.ceil(wait_ms / 1_000))
   }
 
-  /**
-   * Counts a running call or token count. Throws `rate_limited` if the key is at one of its limits. Call the returned
-   * function once, when it has ended.
-   */
+  /** Counts a call or token count, until the result is called once. Throws `rate_limited` at a limit. */
   takeSlot(key_hash: string, limits: KeyLimits): () => void {
     this.check(key_hash, limits)
     this.#running.set(key_hash, (this.#running.get(key_hash) ?? 0) + 1)

@@ -31,10 +31,7 @@ export function prefixOf(key: string): string {
   return key.slice(0, SHOWN_CHARS)
 }
 
-/**
- * CRC-32 in base62. 62^6 > 2^32, so different checksums have different texts, and one changed character always changes
- * it.
- */
+/** CRC-32 in base62: one changed character always changes it. */
 function checksum(body: string): string {
   let rest = Bun.hash.crc32(body)
   let text = ""

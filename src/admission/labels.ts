@@ -38,10 +38,7 @@ const FIELDS = {
   messages: ["metadata"],
 } as const satisfies Record<Family, readonly string[]>
 
-/**
- * The labels of a call; null for none. `declared` are the names of tags that the operator knows. Throws `invalid_request` for a
- * header that is no list of tags, `tag_not_declared`, and `tag_required`.
- */
+/** A call's labels; null for none. Throws `invalid_request`, `tag_not_declared` or `tag_required`. */
 export function labelledOf(
   { account_id, tag_rules }: Owner,
   client: ClientLabels | null,

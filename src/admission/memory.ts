@@ -23,10 +23,7 @@ export function defaultMemoryBytes(processes: number): number {
   return Math.floor(all_bytes / DEFAULT_PART / processes)
 }
 
-/**
- * The memory of this process for bodies and answers (D77), shared by accounts (D78). What large bodies gave back counts until
- * the runtime has collected it.
- */
+/** The memory for bodies and answers (D77), shared by accounts (D78). Freed parts count until collected. */
 export class Memory {
   readonly pace = new Pace()
   readonly unread: UnreadBodies

@@ -9,10 +9,7 @@ import { isWritten } from "../wire/usage.ts"
 import { describe } from "./describe.ts"
 import { type Described, openingField, switchOf } from "./described.ts"
 
-/**
- * A request as its model gets it, with the fields that the operator sets (D61); the error if the operator refuses it, or if
- * something in it has no price or no bound. Changes `texts` where fields are set.
- */
+/** Sets the operator's fields in `texts` (D61). The error if something in it is refused, unpriced or unbound. */
 export function applyModelPolicy(
   operation: OperationName,
   request: unknown,
@@ -38,10 +35,7 @@ export function applyModelPolicy(
   return unpriced(changed, model) ?? changed
 }
 
-/**
- * The error for a request that asks for something without a price (D61), or whose prompt has no bound (D12, D89); otherwise null.
- * A free model refuses nothing (D44).
- */
+/** The error for something without a price (D61) or a bound (D12, D89). A free model refuses nothing (D44). */
 function unpriced(described: Described, model: Model): GatewayError | null {
   const { switches, service_tier } = described
   const { name, context_tokens } = model

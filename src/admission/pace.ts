@@ -3,10 +3,7 @@ const TURN_BYTES = 262_144
 /** About as many come at a time. */
 const PART_BYTES = 131_072
 
-/**
- * Bounds what is read of large bodies and of long parts of streams in a turn of the event loop, so that calls do not wait while many
- * arrive (D78). Accounts take turns.
- */
+/** Bounds what is read of large bodies and parts in a turn of the event loop. Accounts take turns (D78). */
 export class Pace {
   #left_bytes = TURN_BYTES
   #is_ticking = false

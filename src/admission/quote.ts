@@ -40,10 +40,7 @@ export interface Quote extends CostBounds {
   readonly costs: readonly MostCost[]
 }
 
-/**
- * The amount to hold for a request: the prompt bound at the highest input price, plus the output bound of every choice
- * at the output price, plus the fees that it can cause and the price per call. No usage within the bounds costs more (D12).
- */
+/** The most that a request can cost: prompt and outputs at their bounds and highest prices, and fees (D12). */
 export function quote({ generates, limit_field }: Operation, described: Described, model: Model): Quote {
   const { max_tokens, other_limit, thinking_tokens, predicted_bytes, choices: n, switches } = described
   const prompt_tokens_bound = promptBound(described, model)
@@ -94,10 +91,7 @@ function plausibleOutput(max_tokens: number, { max_output_tokens }: Model): numb
   return Math.max(PLAUSIBLE_OUTPUT.factor * limit, max_output_tokens, PLAUSIBLE_OUTPUT.tokens)
 }
 
-/**
- * The largest `max_tokens` whose hold `available_nano` covers at this price multiplier; null when not even 1 would fit, or when there is
- * no output.
- */
+/** The largest `max_tokens` whose hold `available_nano` covers; null if not even 1 fits, or without output. */
 export function largestMaxTokens(
   quoted: Quote,
   model: Model,

@@ -10,10 +10,7 @@ const UNKNOWN: ToolRow = ["hosted_tool"]
 /** A type ends with the date of its version. */
 const DATE = /_(?:\d{8}|\d{4}_\d{2}_\d{2})$/
 
-/**
- * The switches of a tool, by its type and by the names in it, because some providers take a client's tool with `google_search` in it
- * for a search. In the messages family, a tool without a type is a tool of the client.
- */
+/** The switches of a tool, by type and names: some providers take a client's `google_search` for a search. */
 export function rowsOf(tool: unknown, operation: OperationName): readonly ToolRow[] {
   if (!isObject(tool)) return [UNKNOWN]
   const named = Object.keys(tool).flatMap((name) => {

@@ -16,10 +16,7 @@ const MOST_WAITING_BYTES = 2 * LEAST_WAITING_BYTES
 const UNKNOWN_BYTES = MOST_WAITING_BYTES
 const UNKNOWN_MS = 1_000
 
-/**
- * The length that a request announces for its body, in bytes; infinite for none, and for a list, which the server accepts if its
- * numbers are equal (RFC 9110 section 8.6).
- */
+/** The announced length of a body; infinite for none, and for a list, which the server accepts if its numbers are equal. */
 export function announcedBytes(headers: Headers): number {
   const bytes = Number(headers.get("content-length") ?? Number.NaN)
   return Number.isNaN(bytes) ? Number.POSITIVE_INFINITY : bytes
@@ -34,10 +31,7 @@ export function unreadBytes(headers: Headers): number {
 /** Requests whose body was not read to its end. */
 export const unfinished = new WeakSet<Request>()
 
-/**
- * The bytes of a long body that have come so far, which are dropped; 0 for a short one. A client that announces a long body need not
- * send any of it. Only a look into the stream tells.
- */
+/** The bytes of a long body that have come so far, which are dropped. A client need not send what it announces. */
 export async function arrivedBytes(request: Request): Promise<number> {
   const { body, headers } = request
   if (body === null || unreadBytes(headers) <= DROPPED_BYTES) return 0

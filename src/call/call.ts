@@ -38,10 +38,7 @@ export interface CallRegistry {
   close(call: Call): void
 }
 
-/**
- * An admitted call, the one owner of its hold until the hold ends (D13). Its model and prices are those of its
- * admission.
- */
+/** An admitted call, the one owner of its hold (D13), with the model and prices of its admission. */
 export class Call {
   readonly operation: Operation
   readonly hold: Hold

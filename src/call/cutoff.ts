@@ -6,10 +6,7 @@ export interface Signal {
   throwIfAborted(): void
 }
 
-/**
- * A light AbortController. It is aborted at most once, and calls its listeners in order. Measured with 1,500 open
- * streams: with an AbortController each stream takes 25 KiB instead of 20.
- */
+/** A light AbortController, which itself would cost 5 KiB more for each stream. It calls its listeners in order. */
 export class Cutoff implements Signal {
   #aborted = false
   #listeners: (() => void)[] = []

@@ -10,10 +10,7 @@ const LOOK_MS = 1_000
 let timer: Timer | undefined
 let wakes_ms = Number.POSITIVE_INFINITY
 
-/**
- * Calls `expire` once `length_ms` have passed since `since_ms`, by the clock of `performance.now`, unless the timeout is
- * cleared before. Lengths come from the configuration or the code: each one that was ever used stays in memory.
- */
+/** Calls `expire` `length_ms` after `since_ms` (`performance.now`). Each length ever used stays in memory. */
 export function startTimeout(
   length_ms: number,
   expire: () => void,

@@ -60,10 +60,7 @@ interface CallTarget {
   readonly operation: OperationName
 }
 
-/**
- * One call of one token for each of the first models of an upstream with one of its keys, sent as the gateway sends it. `what`
- * names the upstream and the key.
- */
+/** A call of one token for each of the first models of an upstream, with one of its keys. `what` names both. */
 export async function callUpstream(
   what: string,
   upstream: Upstream,

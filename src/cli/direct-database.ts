@@ -20,10 +20,7 @@ import { CliError } from "./cli-error.ts"
 import type { Target } from "./target.ts"
 
 const DEADLINE_MS = 10_000
-/**
- * The `/admin` routes, served inside this process directly over the database. No gateway needs to run. Running gateways
- * see the changes, because every request reads the ledger (D26).
- */
+/** The `/admin` routes in this process, directly over the database. Running gateways see the changes (D26). */
 export async function openDirectDatabase(target: Direct) {
   const shards = await openAll(target)
   // The defaults of an empty configuration.

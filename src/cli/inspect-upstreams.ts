@@ -11,10 +11,7 @@ import { callUpstream } from "./call-upstream.ts"
 import { type Finding, type FindingVerdict, finding } from "./finding.ts"
 import { keyVerdict, LATER, misplacedPath, quotedMessage } from "./provider-words.ts"
 
-/**
- * Checks each upstream with each of its keys (D84): its preset, a connection, and the answer to a request that costs nothing.
- * `calls`: also makes one call for each of its models.
- */
+/** Checks each upstream with each key (D84). `calls`: also makes one call for each of its models. */
 export async function inspectUpstreams(config: Config, calls: boolean): Promise<readonly Finding[]> {
   const each = config.upstreams.flatMap((upstream) => upstream.keys.map((key) => [upstream, key] as const))
   const findings = await Promise.all(

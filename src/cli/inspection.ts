@@ -18,10 +18,7 @@ import { reasonOf } from "./cli-error.ts"
 import { type Finding, type FindingVerdict, finding } from "./finding.ts"
 import { inspectUpstreams } from "./inspect-upstreams.ts"
 
-/**
- * Checks everything that the gateway needs to start, and changes nothing. Skips checks that depend on a failed one. `calls`:
- * also makes a call for each model of each upstream.
- */
+/** Checks what the gateway needs to start, without changes. `calls`: also makes a call for each model. */
 export async function inspect(sources: Sources, calls: boolean): Promise<Finding[]> {
   const environment = attempt("environment", FIX_VARIABLE, () => readEnvironment(sources))
   if (!("value" in environment)) return environment.wrong

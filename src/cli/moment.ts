@@ -15,10 +15,7 @@ export function briefMoment(time: string, now_ms: number): string {
 
 const UNIT_MS: Readonly<Record<string, number>> = { m: 60_000, h: 3_600_000, d: 86_400_000 }
 
-/**
- * Parses a time: RFC 3339, a day (its start in UTC), or a distance from now (`90m`, `24h`, `7d`). Returns RFC 3339, or
- * null if it is invalid.
- */
+/** Parses RFC 3339, a day (its start in UTC) or a distance from now (`24h`). Returns RFC 3339, or null. */
 export function parseMoment(text: string, now_ms: number, towards: "ago" | "ahead" = "ago"): string | null {
   const [, number = "", unit = ""] = /^(\d{1,5})([mhd])$/.exec(text) ?? []
   const unit_ms = UNIT_MS[unit]

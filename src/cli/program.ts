@@ -74,10 +74,7 @@ export function programOf(runtime: Runtime) {
   )
 }
 
-/**
- * Runs a command line and returns the exit code: 0, 1 if the command failed, 2 if the command line is invalid. A failure
- * prints one sentence to standard error.
- */
+/** Runs a command line. The exit code: 0, 1 if it failed, 2 if it is invalid. A failure prints one sentence. */
 export async function runProgram(words: readonly string[], runtime: Runtime): Promise<number> {
   try {
     await programOf(runtime).parseAsync(completed(words), { from: "user" })

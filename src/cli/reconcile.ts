@@ -56,10 +56,7 @@ export const reconcile = adminCommand({
   },
 })
 
-/**
- * A model to which there are no calls has no price, so no tolerance applies to its usage. Sums of which none could be compared
- * prove nothing.
- */
+/** A model without calls has no price, so no tolerance. Sums of which none could be compared prove nothing. */
 function faultsOf(
   { rows, unmatched, unmatched_percent, requests }: ComparedUsage & { requests?: RequestMatches },
   most_percent: number,

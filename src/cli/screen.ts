@@ -65,10 +65,7 @@ export interface Column<Row> {
   readonly spare?: number
 }
 
-/**
- * A function that makes columns of the fields of a schema, which says their titles and their units. `of` is for values that are
- * shown in another way.
- */
+/** Makes columns of a schema's fields. `of` is for values that are shown in another way. */
 export function columnsOf<P extends TProperties>(schema: TObject<P>) {
   type Of = Column<Static<TObject<P>>>
   return eachOf((path: FieldPath<P>, shown: Partial<Of> = {}): Of => {

@@ -37,10 +37,7 @@ export const serve = leaf({
   },
 })
 
-/**
- * Replaces this process by another program. The pid stays the same, so signals, the exit code and supervisors work as if the
- * program had been started directly.
- */
+/** Replaces this process by another program, which keeps the pid, so signals and supervisors work. */
 export function become(program: string, args: readonly string[], env: Runtime["env"]): never {
   const { execve } = process
   if (execve === undefined)

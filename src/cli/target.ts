@@ -24,10 +24,7 @@ export interface TargetFlags {
 
 export const DEFAULT_URL = "http://127.0.0.1:8080"
 
-/**
- * Flags override environment variables, which override the demo's file in the data directory. Secrets are never flags,
- * because every user of the machine can read the arguments of a running process.
- */
+/** Flags override variables, which override the demo's file. Secrets are never flags: others can read those. */
 export function findTarget(wanted: TargetFlags, sources: Sources): Target {
   const { env } = sources
   const data_dir = wanted.data_dir ?? (env.TOLLGATE_DATA_DIR || ".tollgate")

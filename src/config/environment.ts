@@ -76,10 +76,7 @@ export interface Exposure extends Pick<Environment, "host" | "port" | "admin_tok
 
 export const LOOPBACK = /^(?:localhost|127\.\d{1,3}\.\d{1,3}\.\d{1,3}|::1)$/
 
-/**
- * Throws a `ConfigError` if other machines could reach the gateway and no token is set, or if the admin listener has the same
- * port as the public one (D39).
- */
+/** Throws a `ConfigError` for a public gateway without a token, or if both listeners have one port (D39). */
 export function checkExposure({ host, port, admin, admin_token }: Exposure): void {
   if (admin_token === null && !LOOPBACK.test(host)) throw refusal("HOST", WITHOUT_TOKEN)
   if (admin === null) return

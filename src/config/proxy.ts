@@ -54,10 +54,7 @@ function variable(name: string, env: Environ): string | undefined {
   return env[name] || env[name.toUpperCase()] || undefined
 }
 
-/**
- * True if a comma-separated list contains this host. Entries are `*`, a name (which includes its subdomains), an address, or a range
- * of addresses; each may have a port.
- */
+/** True if the list has the host: as `*`, a name (with its subdomains), an address or a range, and its port. */
 function isExempt(url: URL, hostname: string, list: string): boolean {
   const port = url.port || (url.protocol === "https:" ? "443" : "80")
   return list.split(",").some((item) => {

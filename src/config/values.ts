@@ -67,10 +67,7 @@ export function withoutSlashes(url: string): string {
   return url.slice(0, end)
 }
 
-/**
- * Fills in the schema's defaults at keys that are missing or have no value. Invalid values stay unchanged, so that the
- * check can report them; TypeBox's own `Default` would replace them.
- */
+/** Fills in defaults. Invalid values stay, so that the check reports them; TypeBox's `Default` replaces them. */
 export function complete(schema: TSchema, value: unknown): unknown {
   // A field that `set` sets to null is sent as null.
   if (KindGuard.IsUnknown(schema)) return value
@@ -180,10 +177,7 @@ type Variable =
   | { readonly state: "set"; readonly text: string }
   | { readonly state: "unset" | "unreadable" | "set twice" }
 
-/**
- * The value of a variable that can be a secret: `NAME`, or the trimmed content of the file that `NAME_FILE` names. An empty
- * variable counts as unset.
- */
+/** A variable that can be a secret: `NAME`, or the content of the file in `NAME_FILE`. Empty counts as unset. */
 function readVariable(name: string, { env, readFile }: Sources): Variable {
   const text = envOf(name, env)
   const path = envOf(`${name}_FILE`, env)

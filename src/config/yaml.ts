@@ -2,10 +2,7 @@ import { type Document, isScalar, LineCounter, parseDocument, visit } from "yaml
 import type { Fault } from "../wire/fault.ts"
 import { ConfigError } from "./config.ts"
 
-/**
- * Parses one YAML document. Throws a `ConfigError` with line numbers and no content, except the names of duplicate keys.
- * Duplicate keys are errors, because one of the values would silently win.
- */
+/** Parses YAML. A `ConfigError` has line numbers but no content, except duplicate keys, which are errors. */
 export function parseYaml(text: string): unknown {
   const lines = new LineCounter()
   const document = parseDocument(text, {

@@ -41,10 +41,7 @@ export function releasedPart({ held, charge, overage }: CallBody): string | null
   return overage !== null && overage !== "0" ? "0" : lessUsd(held, charge)
 }
 
-/**
- * The cost of each kind, at the prices of the admission: the sum, rounded up once to a billionth of a USD, is the charge. `count` is
- * null for the price per call, `price` is per `unit`. Empty without usage.
- */
+/** The cost of each kind at the admission's prices. `count` is null for the price per call. Empty without usage. */
 export function costLines({ lines }: Pick<CallBody, "lines">) {
   return lines.map((line) => ({
     kind: lineLabel(line),

@@ -94,10 +94,7 @@ export function spanOf(range: TimeRange, now_ms: number): { from: string; to: st
   return { from: from.toISOString(), to: new Date(now_ms).toISOString() }
 }
 
-/**
- * The pause before the next poll: `least_ms`, or twenty times the duration of the last response, so that an open page uses at most
- * a twentieth of a busy database's time.
- */
+/** The pause before the next poll, so that an open page uses at most a twentieth of a busy database's time. */
 export function pauseAfter(took_ms: number, least_ms: number): number {
   return Math.max(least_ms, 20 * took_ms)
 }

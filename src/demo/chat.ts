@@ -94,10 +94,7 @@ function bodyOf({ id, created, model, choices, usage }: Completion): object {
   }
 }
 
-/**
- * The events that are sent together: the roles, then one word of each choice at a time, the finish reasons, and the
- * usage with `[DONE]`.
- */
+/** Events that are sent together: roles, a word of each choice at a time, finish reasons, then the usage. */
 function burstsOf({ id, created, model, choices, usage }: Completion, include_usage: boolean): string[] {
   const chunk = (further: object) =>
     event({

@@ -15,9 +15,7 @@ const MessagesCall = Type.Object({
 })
 type MessagesCall = Static<typeof MessagesCall>
 
-/**
- * The answer to a messages call: one body, or the events of a stream in bursts. Throws a `DemoError` like Anthropic's.
- */
+/** The answer to a messages call: one body, or bursts of events. Throws a `DemoError` like Anthropic's. */
 export function completeMessage(body: unknown, cache: PrefixCache): DemoAnswer {
   const call = checked(MessagesCall, body, (param) => `${param ?? "body"}: Field required or invalid`)
   if (call.model !== messagesModel) throw new DemoError(404, "not_found_error", "model: not found")

@@ -26,10 +26,7 @@ const CLOSED_PLACES = "/var/lib/tollgate"
 const FIRST_SPARE = 60_706
 const LAST_SPARE = 61_183
 
-/**
- * The place of `data_dir`'s cluster, created if there is none. It is below `data_dir`. If the gateway is root and its
- * runner cannot enter that, it is a separate folder, and a file in `data_dir` names it.
- */
+/** The place of the cluster, below `data_dir`, or where a file there says if the runner cannot enter it. */
 export function findPlace(data_dir: string): ClusterPlace {
   const existing = existingPlace(data_dir)
   if (process.geteuid?.() !== 0) return { folder: existing ?? makeInside(data_dir), runner: undefined }

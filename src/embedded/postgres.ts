@@ -83,10 +83,7 @@ export async function startServer(
   throw new Error(`Postgres did not start: ${lastWords(log_path)}`)
 }
 
-/**
- * Removes the files of a killed server. Postgres would take any process that now has its pid for that server, even its
- * own zombie; this code knows that none runs.
- */
+/** Removes the files of a killed server, because Postgres would take any process with its pid for it. */
 function forgetKilledServer(cluster: Cluster, socket_folder: string): void {
   const killed = readStatus(cluster)?.server
   fs.rmSync(join(cluster.folder, "postmaster.pid"), { force: true })
@@ -136,10 +133,7 @@ function belongsTo({ name }: Cluster, pid: number): boolean {
   return title.startsWith(`postgres: ${name}: `) || title.split("\0").includes(`cluster_name=${name}`)
 }
 
-/**
- * Reads `postmaster.pid` of Postgres: pid, cluster, start, port, socket folder, address, memory, status. Root accepts
- * only what a Postgres of this gateway would have written, because the user of Postgres can write the file.
- */
+/** Reads `postmaster.pid`, which the user of Postgres can write: root accepts only what ours would be. */
 function readStatus({ folder }: Cluster): { server: PostgresServer; is_ready: boolean } | undefined {
   let file: number | undefined
   try {
@@ -161,10 +155,7 @@ function lastWords(log_path: string): string {
   return /(?:FATAL|PANIC): +(.*)/.exec(log)?.[1] ?? log
 }
 
-/**
- * The settings of the embedded server, as arguments, because the command line overrides the cluster's files. Only a
- * server that is not `durable` can lose committed data at a power failure.
- */
+/** The settings, as arguments. Only a server that is not `durable` can lose commits at a power failure. */
 function settings({ name }: Cluster, socket_folder: string, durable: boolean): string[] {
   const safe = durable ? "on" : "off"
   return [

@@ -12,10 +12,7 @@ export function requirePrograms(): string {
   }
 }
 
-/**
- * Postgres' own programs, where the runner of the place can reach them: in node_modules, otherwise copied to the place; and
- * their environment, without PG* variables.
- */
+/** Postgres' programs where the runner can reach them, copied if needed, and their environment without PG*. */
 export function findPrograms(place: ClusterPlace) {
   const package_folder = requirePrograms()
   const installed = join(package_folder, "native")
@@ -58,10 +55,7 @@ function copyOnce(package_folder: string, place: ClusterPlace): string {
   return copy
 }
 
-/**
- * The names under which the programs look for their libraries. The package creates them on installation, but Bun runs
- * no install scripts. Created beside the cluster they need no write access to node_modules.
- */
+/** Makes the library names that the package makes on installation, because Bun runs no install scripts. */
 function linkLibraries(native: string, place: ClusterPlace): string {
   const folder = join(place.folder, "lib")
   run("rm", "-rf", folder)

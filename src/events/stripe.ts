@@ -3,10 +3,7 @@ import type { EventBody } from "../wire/events.ts"
 import { STRIPE_KNOWS_MS } from "../wire/sink-kinds.ts"
 import { bearer, below, externalId, isCharge, type SinkKindOf } from "./sink-kind.ts"
 
-/**
- * Stripe's meter events (v1, whose answers say immediately if an event was refused). The value is a whole number of nano-USD, so
- * that nothing is rounded.
- */
+/** Stripe's meter events (v1, which refuses immediately). Values are whole nano-USD, so nothing is rounded. */
 export const stripe: SinkKindOf = {
   most_events: 1,
   // Stripe takes one call at a time for each customer and meter.

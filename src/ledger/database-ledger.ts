@@ -80,10 +80,7 @@ export interface DatabaseLedgerOptions {
   checkpoints(): readonly Checkpoint[]
 }
 
-/**
- * One shard of the ledger, in a database of its own (D74). All holds and ends use one connection. On two, those of one
- * account would wait for each other's commit at its row, and those of many accounts would make smaller batches.
- */
+/** One shard (D74). Holds and ends share a connection: on two they would wait for each other's commits. */
 export class DatabaseLedger implements ShardLedger {
   readonly operated: OperatedDatabase
   readonly sinks: SinkQueue

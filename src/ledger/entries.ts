@@ -77,9 +77,7 @@ export interface Multiplied {
   readonly price_multiplier_bp?: number
 }
 
-/**
- * Result of a hold. The holding statement itself reads the key, its models, the balance and the price multiplier (D26, D69).
- */
+/** The holding statement itself reads the key, its models, the balance and the price multiplier (D26, D69). */
 export type HoldResult =
   | (Multiplied & Rated & { readonly outcome: "held"; readonly is_limited?: boolean })
   | (Multiplied & { readonly outcome: "insufficient_balance"; readonly available_nano: bigint })
@@ -359,10 +357,7 @@ const GAPS = {
 /** Thrown when the event feed cannot continue after a cursor without leaving out events (D96). */
 export class FeedGap extends Error {
   override readonly name = "FeedGap"
-  /**
-   * `unknown_cursor`: it is of another ledger, or of a time that a backup does not know. `no_order`: events would come again
-   * that must not.
-   */
+  /** `unknown_cursor`: of another ledger, or later than a backup. `no_order`: events would come again. */
   readonly reason: keyof typeof GAPS
 
   constructor(reason: FeedGap["reason"]) {
@@ -375,10 +370,7 @@ export class FeedGap extends Error {
 export interface CallLedger {
   /** The standing of the key with this SHA-256 (hex), or null when there is no such key. */
   standing(key_hash: string): Promise<Standing | null>
-  /**
-   * Account and key of a hash that could call when its standing was last read. They never change, so they may be remembered
-   * within a bound (D26). Null if not known.
-   */
+  /** Account and key of a hash that could call when last read (D26). They never change. Null if not known. */
   owner(key_hash: string): Owner | null
   forget(key_hash: string): void
   /** The shard of a key that its former shard no longer has, because accounts can move (D74); null if no shard has it. */
@@ -393,10 +385,7 @@ export interface ShardLedger {
   labels(labelled: Labelled): Labels | Promise<Labels>
   /** The ids of terms, which are made if they are new (D56). All are of one customer price (D100). */
   customerTerms(wanted: readonly PriceTerms[]): Promise<readonly number[]>
-  /**
-   * Holds or says why not, within 2 s. If a hold may have been made although its caller was refused, its id is closed
-   * afterwards (D27).
-   */
+  /** Holds or refuses within 2 s. The id of a hold that may have been made nevertheless is closed (D27). */
   hold(hold: Hold): Promise<HoldResult>
   /**
    * Resolves once the end is durable in the ledger. Until then it is spooled and retried (D27). Never rejects. If the ledger

@@ -18,9 +18,6 @@ export interface Ledger extends CallLedger {
   writableShards(): readonly (readonly [name: string, writable: boolean])[]
   /** Numbers of items that wait for a statement, by kind, and of ends in the spool. */
   depths(): Readonly<Record<"hold" | "end" | "standing" | "spool", number>>
-  /**
-   * Writes everything that is pending, and closes all timers and sockets. The spool has everything that the database does not
-   * take within a second.
-   */
+  /** Writes what is pending, and closes timers and sockets. What takes over a second is in the spool. */
   stop(): Promise<void>
 }

@@ -63,10 +63,7 @@ export const DEADLINES: Deadlines = {
 /** Fields of a new resource. The same `id` again makes nothing; an absent one is generated. */
 type Order<Made extends { readonly id: string }> = Omit<Made, "id"> & { readonly id?: string | undefined }
 
-/**
- * The ledger as operators use it, in one database or in several (D74). Every method rejects with `NoAnswer` if a database that it
- * needs fails or is late.
- */
+/** The ledger as operators use it (D74). Methods reject with `NoAnswer` if a needed database fails or is late. */
 export type OperatorLedger = ReturnType<typeof operatorLedger>
 
 export function operatorLedger(databases: OneOrMore<OperatedDatabase>, deadlines: Deadlines = DEADLINES) {

@@ -56,10 +56,7 @@ export async function openLedger({ databases, ...options }: LedgerOptions): Prom
   return ledger
 }
 
-/**
- * The ledger as one gateway process uses it, in one shard or several (D74). It asks all shards which has an account and remembers
- * that; everything else goes to that shard alone.
- */
+/** The ledger of one process (D74). It remembers which shard has an account, and asks that one alone. */
 class ShardedLedger implements Ledger {
   readonly operators: OperatorLedger
   readonly reports: ClientReports

@@ -18,10 +18,7 @@ export interface ShardDatabase extends Pick<ShardAddress, "name" | "open"> {
   readonly database: Database
 }
 
-/**
- * Opens the database of each shard, and brings its tables up to date. Rejects with a sentence, and with nothing left open, if
- * one cannot be used: a start needs them all (D74).
- */
+/** Opens each shard's database, up to date. Rejects with a sentence if one cannot be used (D74). */
 export async function openShards(addresses: readonly ShardAddress[]): Promise<OneOrMore<ShardDatabase>> {
   const is_one = addresses.length === 1
   const opened = await allOrNone(

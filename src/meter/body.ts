@@ -32,10 +32,7 @@ interface Collected extends AnswerBody {
   readonly ending: Extract<Ending, "completed" | "upstream_lost" | "deadline" | "client_left">
 }
 
-/**
- * Reads a provider's JSON body until its end, a limit, its deadline, or until nobody waits for it. At once if all of it
- * has come already. Never rejects.
- */
+/** Reads a body until its end, a limit, the deadline, or until nobody waits. Immediately if all has come. Never rejects. */
 export function collect(options: CollectOptions): Collected | Promise<Collected> {
   const { source, length, limit_bytes, unwanted } = options
   const is_short = length !== null && length <= limit_bytes
@@ -86,10 +83,7 @@ async function collectComing(
 
 const NOTHING = new Uint8Array()
 
-/**
- * Reads a body of unknown length, or one over the limit. Over the limit it is not kept, and read up to the second
- * limit.
- */
+/** Reads a body of unknown length or over the limit, from which on it is not kept, up to the second limit. */
 async function readTo(
   { source, limit_bytes, read_bytes, form }: CollectOptions,
   ended: () => boolean,

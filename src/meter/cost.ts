@@ -100,10 +100,7 @@ export class ShownUsage {
     this.#wishes = wishes
   }
 
-  /**
-   * The bytes that are sent of an event with a usage: the provider's own, or what is left of them; null for nothing.
-   * `usage_only`: the rest of it says nothing.
-   */
+  /** The bytes sent of an event with a usage, or null. `usage_only`: the rest of it says nothing. */
   of(event: SseEvent, usage_only: boolean, final_usage: boolean): readonly Uint8Array[] | null {
     const { data } = event
     if (data === null) return event.parts

@@ -19,9 +19,7 @@ export function memberText(object: string, name: string): string | null {
   return found === null ? null : object.slice(found.start, found.end)
 }
 
-/**
- * The object with `value` instead of the member's last value, or added at the end if there is no member of this name.
- */
+/** The object with `value` in place of the member's last value, or at the end without such a member. */
 export function withMember(object: string, name: string, value: string): string {
   const found = lastMember(object, name)
   if (found !== null) return object.slice(0, found.start) + value + object.slice(found.end)
@@ -35,10 +33,7 @@ const MAX_ELEMENTS = 256
 /** In a path: every element of a list. A set: every member of one of these names. */
 export const EACH = "*"
 
-/**
- * The text with other values at a path: what `edit` makes of each; null removes the member. A path that leads nowhere changes
- * nothing.
- */
+/** The text with what `edit` makes of each value at a path; null removes it. Other paths change nothing. */
 export function edited(
   text: string,
   [name, ...rest]: readonly (string | ReadonlySet<string>)[],

@@ -22,9 +22,7 @@ const TOO_LONG = "0"
 /** Nothing deeper counts as output. */
 const MAX_DEPTH = 64
 
-/**
- * The position of a key or string in an answer: the open values around it, the key of each, and whether it is a list.
- */
+/** The position in an answer: the open values around it, the key of each, and whether it is a list. */
 export interface JsonPosition {
   readonly depth: number
   /** `""` for a key that is not read. */
@@ -63,10 +61,7 @@ export interface LargeOutput {
   readonly bytes: number
 }
 
-/**
- * A JSON answer that is too large to keep (D5). It is read once, byte by byte, for its usage and its output, in bounded
- * memory. Only the brackets of its grammar are checked.
- */
+/** A JSON answer too large to keep (D5), read once for usage and output. Only its brackets are checked. */
 export class LargeAnswer implements JsonPosition {
   readonly #output: LargeOutput
   #at_start = true

@@ -12,10 +12,7 @@ const ASCII_END = 0x80
 const LONG_BYTES = 65_536
 /** Strings may come before the text, but not more than this many quotes. */
 const MAX_QUOTES = 256
-/**
- * A text in place of the long one: longer than any text that means something, such as a type. Outside of a string it is no
- * JSON, so an event that parses had a string there.
- */
+/** Stands for the long text: longer than any that means something, and no JSON outside of a string. */
 const STAND_IN_BYTES = 4_096
 const STAND_IN = "x"
 /** Data counts in steps of this many bytes (D7), so the stand-in is shorter by a multiple of it. */
@@ -27,10 +24,7 @@ export interface Abridged {
   bytes(outputBytes: (payload: JsonObject) => number): number
 }
 
-/**
- * Leaves out the long text of a large event, if it is plain; null for any other event. How much output the text is follows
- * from two shorter ones. Decoding and parsing 6 MiB stops other calls for 17 ms.
- */
+/** Leaves out the long text of a large event if it is plain, or null. Two shorter texts tell its output. */
 export function abridge({ parts }: SseEvent): Abridged | null {
   const event_bytes = bytesOf(parts)
   if (event_bytes < LONG_BYTES) return null

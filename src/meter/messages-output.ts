@@ -9,10 +9,7 @@ export function messageBytes({ content }: JsonObject): number {
   return content.reduce((bytes: number, block: unknown) => bytes + blockBytes(block), 0)
 }
 
-/**
- * The same for one event of a stream of any type: in `delta`, in `content_block`, and in the `content` of `message`.
- * Results of the provider's tools and citations are not output.
- */
+/** The same for one event, in `delta`, `content_block` and `message`, without provider tools' results. */
 export function eventBytes({ type, delta, content_block, message }: JsonObject): number {
   let bytes = content_block === undefined ? 0 : blockBytes(content_block)
   if (isObject(message)) bytes += messageBytes(message)

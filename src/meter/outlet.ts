@@ -52,10 +52,7 @@ export class Outlet {
 
   readonly #limit_bytes: number
 
-  /**
-   * Drops held events beyond `limit_bytes`, because they carry nothing (D36). Pulls whenever the client takes more, until
-   * nothing may follow. There is no buffer, so a slow client slows the provider.
-   */
+  /** Drops held events beyond `limit_bytes` (D36). Without a buffer, a slow client slows the provider. */
   constructor(limit_bytes: number, source: OutletSource) {
     this.#limit_bytes = limit_bytes
     this.#source = source
@@ -103,10 +100,7 @@ export class Outlet {
     })
   }
 
-  /**
-   * The server ends the answer when this resolves: after `close`, or when the client's connection is gone. When it rejects,
-   * because the relay has failed, the server cuts the connection.
-   */
+  /** The answer ends when this resolves, and is cut when it rejects, because the relay has failed. */
   #serve(writer: Writer): Promise<void> {
     return new Promise((resolve, reject) => {
       this.#end = resolve

@@ -45,10 +45,7 @@ export function choicesOf(payload: JsonObject): JsonObject[] {
   return objectsIn(payload.choices)
 }
 
-/**
- * UTF-8 bytes of the extractable output (D7) in one chat chunk or chat completion: every text of any choice, under any
- * name. White space counts; ids, types, roles, finish reasons and usage do not.
- */
+/** UTF-8 bytes of output (D7): every text of any choice. Ids, types, roles, reasons and usage do not count. */
 export function outputBytes(payload: JsonObject): number {
   let bytes = 0
   for (const choice of choicesOf(payload)) bytes += choiceBytes(choice)
@@ -126,10 +123,7 @@ export function countedBytes(name: string, bytes: number): number {
   return DATA.has(name) ? Math.ceil(bytes / DATA_BYTES) : bytes
 }
 
-/**
- * Bytes of the JSON text of an object, without escapes. `JSON.stringify` takes seconds before it throws for one that is
- * nested 100,000 levels deep.
- */
+/** Bytes of the JSON text without escapes. `JSON.stringify` takes seconds to refuse deep nesting. */
 export function jsonBytes(value: object): number {
   let bytes = 0
   const open = [value]

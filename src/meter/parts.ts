@@ -1,17 +1,12 @@
 /** From this size on, a chunk is large: to copy it or to get new memory for it costs more than a call of the kernel. */
 export const LARGE_BYTES = 65_536
 
-/**
- * With this many parts or more, and below this size, a part is copied: a view costs about 200 bytes, whatever its size.
- */
+/** With this many parts, one below this size is copied: a view costs about 200 bytes. */
 const MANY_PARTS = 16
 const SMALL_BYTES = 512
 const BLOCK_BYTES = 1024
 
-/**
- * Bytes that wait for the rest of their event, or for evidence. They are views until there are many small ones. Uses at
- * most a few times their size.
- */
+/** Bytes that wait for the rest of their event, or for evidence. Many small ones are copied together. */
 export class Parts {
   bytes = 0
   #parts: Uint8Array[] = []

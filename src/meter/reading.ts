@@ -77,10 +77,7 @@ export function isUsable(read: UsageReading, output_bytes: number): boolean {
   return output_bytes === 0 || read.usage.prompt_tokens + read.usage.completion_tokens > 0
 }
 
-/**
- * True if there is a top-level `error` (D10). Providers send it with `choices` too, whose text is then not evidence. Some send an empty
- * one with every answer, which SDKs pass over too.
- */
+/** True if there is a top-level `error` (D10) that is not empty. Its `choices` are then not evidence. */
 export function reportsError({ error }: JsonObject): boolean {
   return Boolean(error)
 }

@@ -13,10 +13,7 @@ export interface StreamForm {
   /** A comment that sends the headers before the provider's first event. */
   readonly commit: Uint8Array
   readonly keepalive: Uint8Array
-  /**
-   * Sent at the end of a completed stream, once the charge is durable (D32), in place of the provider's own last event or
-   * where that is missing; null where the gateway makes none.
-   */
+  /** Sent last, once the charge is durable (D32), in place of the provider's own last event; null for none. */
   readonly end: Uint8Array | null
   /** True if the provider's own last event (`done`) is held back until then and sent, where there is one. */
   readonly keeps_last: boolean
@@ -59,15 +56,9 @@ export interface RelayOptions extends UsageWishes {
   readonly times: StreamTimes
   readonly idle_ms: number
   readonly total_ms: number
-  /**
-   * The time to read on for the final usage once the client has left; null to stop immediately (D9). It may grow with what
-   * the stream says.
-   */
+  /** The time to read on for the usage once the client has left (D9), which may grow; null to stop. */
   readonly drain_ms: number | null
-  /**
-   * Settles what was delivered. Called once. Resolves with the charge when the last byte may be sent (D32: settle
-   * before the last byte). Never rejects.
-   */
+  /** Settles what was delivered, once. Resolves when the last byte may be sent (D32: settle before the last byte). */
   settle(evidence: StreamEvidence): Promise<bigint>
   /** Resolves when a long part, of so many bytes, may be relayed; null if it may be now (D78). */
   turn(bytes: number): Promise<void> | null
@@ -88,10 +79,7 @@ export interface RelayOptions extends UsageWishes {
 
 /** The body of a provider's answer. */
 export interface RelaySource {
-  /**
-   * The next part, without waiting if it has come already; null at the end. It has its buffer for itself, and the reader may free it. Rejects
-   * when the connection broke.
-   */
+  /** The next part, without waiting if it has come; null at the end. The reader may free it. Rejects if the connection broke. */
   read(): Uint8Array | null | Promise<Uint8Array | null>
   /** Closes the provider's connection. Idempotent. */
   cancel(): void

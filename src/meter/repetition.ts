@@ -73,10 +73,7 @@ export class Repetition implements Recurring {
     this.#idle = new Uint8Array(bytes)
   }
 
-  /**
-   * True if the output of the event is exactly the text between these two parts, whatever the text is, unless it is empty.
-   * Tried with a longer text: if the output stays as long as `text`, that is somewhere else.
-   */
+  /** True if the output is the text between these two parts, whatever it is. Tried with a longer text. */
   #isTextBetween(head: Uint8Array, foot: Uint8Array, text: Uint8Array): boolean {
     const longer = Buffer.concat([head, text, ONE_MORE, foot])
     const payload = parsePayload(readData(longer, false) ?? "")

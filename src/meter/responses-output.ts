@@ -79,10 +79,7 @@ export function itemsOf({ output }: JsonObject): JsonObject[] {
   return objectsIn(output)
 }
 
-/**
- * UTF-8 bytes of extractable output in a response object (D7, D66). Some providers repeat the whole text in
- * `output_text`.
- */
+/** UTF-8 bytes of output in a response (D7, D66). Some providers repeat the whole text in `output_text`. */
 export function responseBytes(response: JsonObject): number {
   const bytes = itemsOf(response).reduce((sum, item) => sum + itemBytes(item), 0)
   const { output_text } = response
@@ -126,10 +123,7 @@ const MAX_PARTS = 256
 const BETWEEN =
   /^reasoning$|^compaction$|^(?:web_search|file_search|code_interpreter|image_generation|mcp)_call$|^mcp_/
 
-/**
- * The output of a stream of response events. A delta counts its text. A snapshot (`….done`, an item, a response)
- * repeats earlier text, and counts only what it adds (D66).
- */
+/** The output of response events. Snapshots repeat earlier text, and count only what they add (D66). */
 export class ResponsesOutput {
   /** UTF-8 bytes of output so far. */
   bytes = 0
@@ -209,9 +203,7 @@ export class ResponsesOutput {
     if (counted !== undefined || item.parts.size < MAX_PARTS) item.parts.set(part, (counted ?? 0) + bytes)
   }
 
-  /**
-   * The item of an event; null if there are too many. An event without index and id belongs to an item without a name.
-   */
+  /** The item of an event; null if there are too many. Without index and id it is an item without a name. */
   #itemOf({ output_index }: JsonObject, id: unknown): CountedItem | null {
     const place = typeof output_index === "number" ? output_index : null
     const name = typeof id === "string" ? id : null

@@ -55,9 +55,7 @@ export class StreamRelay implements OutletSource {
     this.#usage = new ShownUsage(options)
   }
 
-  /**
-   * Starts the timer. A stream whose total timeout has passed already ends here, so call this once everything is wired.
-   */
+  /** Starts the timer, which may end the stream immediately, so call this when everything is wired. */
   start(): void {
     this.#tick()
   }
@@ -112,10 +110,7 @@ export class StreamRelay implements OutletSource {
     return gone_ms === null ? Number.POSITIVE_INFINITY : left(now, gone_ms, this.#drain_ms)
   }
 
-  /**
-   * Reads until something was sent or the stream is over; with the client gone, until it is over. Resolves with whether
-   * more may follow.
-   */
+  /** Reads until something was sent or all is over; without a client, all. True if more may follow. */
   async pull(): Promise<boolean> {
     this.#unread_since_ms = null
     this.#running = true

@@ -36,10 +36,7 @@ export class WholeAnswer {
     this.#options = options
   }
 
-  /**
-   * Begins to collect a body if `chunk` shows an object, whatever its content type: no line of an event stream begins
-   * with a brace. Null for an event stream, undefined if there was only white space so far.
-   */
+  /** Collects a body if `chunk` shows an object; null for an event stream, undefined after only white space. */
   static begin(chunk: Uint8Array, options: WholeOptions): WholeAnswer | null | undefined {
     const is_object = beginsAsObject(chunk)
     return is_object === true ? new WholeAnswer(options) : is_object === false ? null : undefined

@@ -169,10 +169,7 @@ interface FlowParts {
   readonly verifier: string
 }
 
-/**
- * The secrets of a flow, made of the one in the browser's cookie, which none of them shows. So every process can end a flow,
- * and the cookie needs no signature.
- */
+/** A flow's secrets, made of the cookie's, so that every process can end it and nothing needs signing. */
 function partsOf(secret: string): FlowParts {
   const part = (use: string) => new Bun.CryptoHasher("sha256").update(`${use} ${secret}`).digest("base64url")
   return { state: part("state"), nonce: part("nonce"), verifier: part("verifier") }

@@ -84,10 +84,7 @@ const MAX_DEPTH = 16
 /** The number of elements of a list that are searched for the one that an event continues. */
 const MAX_SEARCHED = 128
 
-/**
- * Merges the value of an event with the earlier value. Null changes nothing, and neither does a 0 after a number. `continues`: texts
- * and lists are appended; otherwise they replace the earlier ones.
- */
+/** Merges an event's value. Null and a 0 after a number change nothing. `continues`: texts and lists grow. */
 function add(to: JsonObject, delta: JsonObject, continues: boolean, depth = 0): void {
   for (const [name, value] of Object.entries(delta)) {
     const before = Object.hasOwn(to, name) ? to[name] : undefined

@@ -30,10 +30,7 @@ export interface Operation {
 export interface OperationOn<Request extends NamedModel> extends Operation {
   /** The API key of a request (D20), whose form may be wrong. Throws `invalid_api_key`. */
   credential(headers: Headers): string
-  /**
-   * The headers and the query of a request that are forwarded; null for none. `vendor` is the one in the path, or null
-   * (D21). Throws `invalid_request`, or `not_found` for an unknown vendor.
-   */
+  /** The forwarded headers and query. `vendor`: of the path (D21). Throws `invalid_request` or `not_found`. */
   passed(request: globalThis.Request, vendors: readonly string[], vendor: string | null): Passed | null
   /** Parses a JSON object as a request. Throws `invalid_request` with the path at fault. */
   parse(body: object): Request

@@ -83,10 +83,7 @@ export function hasVersionHeader(headers: Headers, vendors: readonly string[]): 
 /** Anthropic SDKs append `/v1` to their base URL. */
 const TWICE_V1 = `${catalogue.not_found.message} The base URL of Anthropic SDKs has no /v1.`
 
-/**
- * The vendor in a path that ends with `suffix`: its first segment as it stands, because an escaped name is another one (D21).
- * Throws `not_found` if it is not one of `vendors`.
- */
+/** The vendor in a path that ends with `suffix`, unescaped (D21). Throws `not_found` if not in `vendors`. */
 export function vendorInPath(path: string, suffix: string, vendors: readonly string[]): string {
   const vendor = path.slice(1, -suffix.length)
   if (vendors.includes(vendor)) return vendor

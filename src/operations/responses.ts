@@ -65,10 +65,7 @@ const LAST_EVENTS: Readonly<Record<string, string>> = {
   incomplete: "response.incomplete",
 }
 
-/**
- * Converts a response object to the events of an equivalent stream (D29, D66). An object that only reports an error
- * becomes an `error` event, any other object no event.
- */
+/** The events of an equivalent stream (D29, D66); of an object that only reports an error, an `error` event. */
 function responseEvents(response: JsonObject): string {
   const { object, output, status, error } = response
   const is_response = object === "response" || Array.isArray(output) || typeof status === "string"

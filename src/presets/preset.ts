@@ -1,10 +1,7 @@
 import type { ReaderName } from "../usage/readers.ts"
 import type { OperationName } from "../wire/call.ts"
 
-/**
- * The settings of a provider (D83) that differ from the defaults of an upstream. Data only. Comments name the source of each value,
- * read in November 2026.
- */
+/** Settings of a provider (D83) that differ from the defaults. Comments name sources, read in November 2026. */
 export interface Preset {
   /** The families that it offers. The first is the default of an upstream. */
   readonly chat?: Endpoint

@@ -8,10 +8,7 @@ import { fingerprinted, loadFile, pagePolicy, pageRoutes, type ServedFile } from
 /** Also forbids the browser to turn text into markup, such as the name of an account. */
 const POLICY = pagePolicy("img-src 'self'", "require-trusted-types-for 'script'", "trusted-types 'none'")
 
-/**
- * `/console`: the operators' page, which asks `/admin` with the token that is typed into it (D50), or after a sign-in by the
- * provider whose name and address stand in it (D103).
- */
+/** `/console`, which asks `/admin` with a typed token (D50) or after a sign-in by the provider (D103). */
 export function operatorsConsole(provider: IdentityProvider | null) {
   return pageRoutes({
     name: "console",

@@ -137,10 +137,7 @@ const NO_BALANCE = {
     "The account has no available balance. Counting tokens is free, but the balance must be above zero. Add credit.",
 } as const satisfies ErrorExample
 
-/**
- * The messages-style model that a key may count with (D22). 404 if there is none, 403 if the key or the path does not
- * allow it.
- */
+/** The model that a key may count with (D22). 404 if there is none, 403 if the key or path forbids it. */
 function openModel({ catalog }: Gateway, name: string, standing: Standing): Model {
   const found = catalog.find(name, "messages")
   if (found instanceof GatewayError) throw found

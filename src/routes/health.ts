@@ -14,10 +14,7 @@ import {
   text,
 } from "./reference/operation.ts"
 
-/**
- * `GET /livez`, or its alias `/health`: the process works. `GET /readyz`: it accepts calls. `GET /`: the product (D33).
- * `OPTIONS` too, which some load balancers use by default.
- */
+/** `/livez` or `/health`: the process works. `/readyz`: it accepts calls (D33). `OPTIONS` for load balancers. */
 export function health(gateway: Gateway) {
   const alive = () => Response.json({ status: "alive" })
   const ready = () => {
@@ -49,10 +46,7 @@ function probe(answer: () => Response) {
 
 const HIDDEN = { detail: { hide: true } }
 
-/**
- * `GET /metrics`: the metrics of this process or of all workers, for Prometheus. They show prices and revenue, so they
- * need the admin token; null where the admin listener is configured to show them without one (D39).
- */
+/** `GET /metrics` of all workers, with the admin token, unless the admin listener shows them without (D39). */
 export function metrics({ content_type, print }: Metrics, guard: ReturnType<typeof operatorsOnly> | null) {
   const routes = new Elysia({ name: "metrics" })
   if (guard !== null) routes.onTransform(guard)

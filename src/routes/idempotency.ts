@@ -43,10 +43,7 @@ function requestOf(operation: OperationName, body: Uint8Array, passed: Passed | 
 /** Larger answers are not kept: the ledger does not store files (D43). */
 const MAX_KEPT_BYTES = 1 << 20
 
-/**
- * Keeps the answer to a call with an `Idempotency-Key`, if the configuration says so (D43). Waits no longer than for a
- * settlement (D32). A failure is logged and does not affect the call: the answer just cannot be replayed.
- */
+/** Keeps the answer, if configured (D43), at most as long as a settlement (D32). Failures are logged only. */
 export async function keepAnswer({ ledger, config, log }: Gateway, call: Call, body: Uint8Array) {
   const { keep_answers_ms } = config.idempotency
   const { id, idempotency } = call.hold
@@ -59,10 +56,7 @@ export async function keepAnswer({ ledger, config, log }: Gateway, call: Call, b
   }
 }
 
-/**
- * The response to a request that `admit` refused with `error`: the kept answer of the call with the same
- * `Idempotency-Key`, under that call's id (D43). Null if there is none, or if the request was refused for another reason.
- */
+/** The kept answer of the call with the same `Idempotency-Key`, under its id (D43). Null without one. */
 export async function replayAnswer(
   { ledger, config, metrics }: Gateway,
   { owner }: Accepted,

@@ -33,10 +33,7 @@ interface Answering {
   readonly request: Request
 }
 
-/**
- * Answers a JSON call (rules 1-3): the provider's bytes unchanged, once the settlement is durable (D32), or an error. Valid
- * usage includes the charge if the client asked for it (D49).
- */
+/** Answers a JSON call (rules 1-3) once it is settled (D32), with the charge if the client asked (D49). */
 export function answerJson(answering: Answering, wants_cost: boolean): Promise<Response> {
   const { gateway, call, reply } = answering
   const { limits } = gateway.config
@@ -129,10 +126,7 @@ export function stoppedError(): GatewayError {
  */
 const CALLS_FOR_ONE_PIECE = 16
 
-/**
- * Answers a stream (rules 4-6): headers together with the first event, then each event as a whole (D36). Not an async
- * function, which would keep 1 KiB more for each open stream.
- */
+/** Answers a stream (rules 4-6), by whole events (D36). Not async, which would keep 1 KiB more for each. */
 export function answerStream(
   answering: Answering,
   form: EventForm,

@@ -115,10 +115,7 @@ function parseRequest<Body extends NamedModel>(
   return json instanceof Promise ? json.then(read) : read(json)
 }
 
-/**
- * The request for the provider: the one that was measured for the hold, with the upstream's name of the model and the operation's
- * changes.
- */
+/** The request as it was measured for the hold, with the upstream's model and the operation's changes. */
 function outgoing(
   gateway: Gateway,
   call: Call,
@@ -142,10 +139,7 @@ function outgoing(
   }
 }
 
-/**
- * The value that its call shares with those whose prompts begin alike: the session, the client's cache key, or a conversation that
- * the provider keeps (D82).
- */
+/** Shared by calls whose prompts begin alike: session, the client's cache key, or conversation (D82). */
 function affinityOf(passed: Passed | null, texts: FieldTexts): string | null {
   const session = passed?.session?.session_id
   if (session !== undefined && session !== null) return session
@@ -155,10 +149,7 @@ function affinityOf(passed: Passed | null, texts: FieldTexts): string | null {
 
 const AFFINE = ["prompt_cache_key", "conversation"] as const
 
-/**
- * Ends a call that got no 2xx: releases it with the most specific cause (D28). Resolves with the error for the client
- * once the release is durable (D32), so that an immediate retry does not meet the call's own hold.
- */
+/** Releases a call without a 2xx, with the most specific cause (D28). The error follows once durable (D32). */
 async function releaseUnanswered(gateway: Gateway, call: Call, answer_wait: AnswerWait, error: unknown) {
   if (call.closed) return error
   const reason = answer_wait.abandoned

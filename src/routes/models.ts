@@ -12,10 +12,7 @@ import { ModelEntry, ModelList, modelEntry, modelList } from "../wire/models.ts"
 import { READER_ERRORS } from "./reference/examples.ts"
 import { answer, compatible, described, type ErrorExample } from "./reference/operation.ts"
 
-/**
- * `GET /v1/models`, `/v1/models/`, `/models`, `/models/` (spec 4.2): four paths, the same bytes (D23). Below them, each model
- * of the list, also with a slash in its name.
- */
+/** Four paths, the same bytes (spec 4.2, D23). Below them each model, also with a slash in its name. */
 export function models(gateway: Gateway) {
   const list = async ({ request }: { request: Request }) =>
     answered(request, modelList(await usable(gateway, request)))

@@ -39,10 +39,7 @@ import {
 import { answer, type ErrorExample, errorOf, page } from "./reference/operation.ts"
 import { forbidStoring, readQuery } from "./routing.ts"
 
-/**
- * Routes for what a key can read about its account. The key is checked before the parameters (D30). It may be suspended, but not
- * revoked or expired (D47).
- */
+/** Routes of a key's account. The key, which may be suspended (D47), is checked before parameters (D30). */
 export function readerRoutes(gateway: Gateway, name: string) {
   return new Elysia({ name })
     .derive(async ({ request }) => ({

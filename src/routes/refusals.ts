@@ -2,10 +2,7 @@ import type { Owner } from "../ledger/entries.ts"
 import type { Gateway } from "../service/gateway.ts"
 import { faultOf } from "./routing.ts"
 
-/**
- * Counts a call that was refused before anything was held (D80), for the key that its error names, otherwise for its owner if
- * known. Returns the error, for the caller to throw.
- */
+/** Counts a call refused before a hold (D80), for its error's key or owner. Returns the error. */
 export function countRefusal(
   { ledger }: Pick<Gateway, "ledger">,
   owner: Owner | null,

@@ -67,10 +67,7 @@ export function readBody(
   return arrived(request, bytes, body_timeout_ms)
 }
 
-/**
- * The JSON body of a request that Elysia validates. It is not read if the id in the path is invalid, which is reported first (D30),
- * or if the method takes no body.
- */
+/** The JSON body for Elysia. Not read if the id in the path is invalid (D30) or the method takes none. */
 export async function jsonBody(
   request: Request,
   id: string | null | undefined,
@@ -232,10 +229,7 @@ function drop({ body }: Request): void {
   if (body !== null && !body.locked) void body.cancel()
 }
 
-/**
- * Reads and drops a body without a length. True if all of it comes soon, in few parts, and has at most 1 MiB. False immediately if there is no
- * memory for what the runtime reads ahead.
- */
+/** True if a body without a length comes soon, in few parts, has at most 1 MiB, and there is memory for it. */
 async function isShort(request: Request, { unread }: Memory): Promise<boolean> {
   const { headers } = request
   if (headers.has("content-length")) return false

@@ -45,10 +45,7 @@ export function forbidStoring({ set }: { set: { headers: object } }): void {
 const MOVING =
   "The account is being moved to another database. Nothing was sent to a provider and nothing was charged or changed. Retry in a few seconds."
 
-/**
- * Any error as an entry of the catalogue. The ledger has its own errors, because it does not know HTTP. Elysia reports
- * what does not fit a schema, and wraps the errors of body parsers.
- */
+/** Any error as one of the catalogue: the ledger's, Elysia's, and those of body parsers. */
 export function faultOf(error: unknown): GatewayError {
   if (error instanceof ValidationError) return misfit(error)
   if (error instanceof ParseError) return faultOf(error.cause)
@@ -96,10 +93,7 @@ function archivedBefore(until: Date): GatewayError {
   })
 }
 
-/**
- * A request that does not fit its schema. An answer that does not is a broken invariant, and its content stays out of
- * the log.
- */
+/** A request that does not fit its schema. An answer that does not stays out of the log. */
 function misfit({ type, valueError, all }: ValidationError): GatewayError {
   if (type === "params") {
     if (valueError?.path === "/month") return bodyFault(valueError)

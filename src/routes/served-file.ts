@@ -26,10 +26,7 @@ export async function loadFile(url: string, type: string): Promise<ServedFile> {
   return await fingerprinted(await Bun.file(new URL(url)).arrayBuffer(), type)
 }
 
-/**
- * The content security policy of a page: it loads only from this gateway, and no inline scripts or styles. `more` adds
- * directives.
- */
+/** The policy of a page: only this gateway, no inline scripts or styles. `more` adds directives. */
 export function pagePolicy(...more: readonly string[]): string {
   return [
     "default-src 'none'",

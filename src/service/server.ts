@@ -3,10 +3,7 @@ import { requestId } from "../id.ts"
 import type { Sockets } from "./gateway.ts"
 import { Turn } from "./turn.ts"
 
-/**
- * The idle timeout of a connection, in seconds, between requests and during a body. Bun checks it every 4 s, and gives
- * headers 12 s in any case.
- */
+/** Idle timeout in seconds, also during a body. Bun checks it every 4 s, and gives headers 12 s. */
 const IDLE_S = 60
 /** The interval of the check for requests that may be silent for long. Two intervals are well below `IDLE_S`. */
 const LOOK_MS = 15_000
@@ -105,10 +102,7 @@ export class Server {
     return this.#server.requestIP(request)?.address ?? null
   }
 
-  /**
-   * Sends `connection: close` with every answer from now on, so that no client uses a connection that is about to
-   * close.
-   */
+  /** Sends `connection: close` with every answer, so that no client uses a connection about to close. */
   announceClose(): void {
     this.#closing = true
   }
@@ -128,10 +122,7 @@ export class Server {
     await this.#server.stop(true)
   }
 
-  /**
-   * Disables the idle timeout of requests that have lasted a while. Doing so for every request would cost 6 us per
-   * call.
-   */
+  /** Disables the idle timeout of long requests. Doing so for every request would cost 6 us per call. */
   #keepOpen(): void {
     const before_ms = performance.now() - LOOK_MS
     for (const [request, since_ms] of this.#long) {

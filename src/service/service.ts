@@ -196,10 +196,7 @@ export class Service {
     })
   }
 
-  /**
-   * Uses a new configuration. Calls in flight keep the one they were admitted with. Rejects with a sentence, and changes
-   * nothing, if the database does not register the terms (D56).
-   */
+  /** Uses a new configuration for new calls. Rejects, unchanged, if its terms are not registered (D56). */
   async reload(config: Config): Promise<void> {
     const catalog = await databaseAnswer(catalogOf(this.#ledger, config))
     this.#gateway.config = config

@@ -143,10 +143,7 @@ interface SignalTarget {
   reload(): void
 }
 
-/**
- * Listens for signals. One that comes during the start is kept for the gateway that is given later; a second SIGTERM or
- * SIGINT during the start ends the process.
- */
+/** Listens for signals. One during the start is kept for the gateway; a second one ends the process. */
 export function listenForSignals(): (gateway: SignalTarget) => void {
   let gateway: SignalTarget | null = null
   let received_ms = Number.NEGATIVE_INFINITY

@@ -82,9 +82,7 @@ function chargesPrompt(evidence: Evidence, { estimate_prompt, estimate_output }:
   return !estimate_output || estimate_prompt === "always" || is_client_cut
 }
 
-/**
- * The prompt of an estimate. At least one token if output is not charged, because a success is not free (rule 2, D67).
- */
+/** At least one token if output is not charged, because a success is not free (rule 2, D67). */
 function promptEstimate({ prompt_tokens_estimate, estimate_output }: EstimateTerms): number {
   return estimate_output ? prompt_tokens_estimate : Math.max(1, prompt_tokens_estimate)
 }

@@ -12,10 +12,7 @@ export interface EstimateEvidence {
   readonly reasoning_tokens: number
 }
 
-/**
- * The evidence of a call about estimates (D92); null unless it was settled by final and plausible usage, did not fail, and had
- * output if its operation `generates` any.
- */
+/** Evidence for estimates (D92); null without final, plausible usage, or without output where there is some. */
 export function estimateEvidence(
   { output_bytes }: Evidence,
   verdict: Verdict,

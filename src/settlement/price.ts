@@ -53,10 +53,7 @@ function isZero({ prompt_tokens, completion_tokens }: Usage): boolean {
   return prompt_tokens === 0 && completion_tokens === 0
 }
 
-/**
- * The exact cost of a call that is charged, in pico-USD; cached tokens and those of buckets are part of the prompt's and of
- * the completion's (D3, D44, D60).
- */
+/** The exact cost in pico-USD. Cached tokens and buckets are parts of prompt and completion (D3, D44, D60). */
 export function costPico(usage: Usage, price: Price): bigint {
   const uncached = BigInt(usage.prompt_tokens - usage.cached_tokens)
   const cached = BigInt(usage.cached_tokens)
@@ -166,10 +163,7 @@ function withPricedBuckets(usage: Usage, price: Price, searches: number): Bucket
   }
 }
 
-/**
- * The runs of each tool that the price names, with 0 for those that did not run: the journal has the counts without the names.
- * Null if none of them ran.
- */
+/** The runs of each priced tool, 0 included, because the journal has no names. Null if none ran. */
 function pricedRuns(reported: ChargedToolRuns, price: Price, notes: Set<Note>): ChargedToolRuns | null {
   const prices = price.tool_runs ?? {}
   for (const [tool, count] of Object.entries(reported)) {
@@ -227,10 +221,7 @@ interface ServedTier {
 
 const OWN: ServedTier = { tier: null, is_presumed: false, is_unpriced: false }
 
-/**
- * D70: the price of the tier that the provider says it served. If it says none, or one without a price, the tier that was
- * asked for is presumed, else the model's own price counts.
- */
+/** D70: the price of the served tier, else of the one asked for, else the model's own. */
 export function servedTier(model: Model, requested: string | null, served: string | null): ServedTier {
   if (served !== null) {
     const tier = tierOf(model, served)

@@ -44,10 +44,7 @@ export function settle(ledger: CallLedger, call: Call, evidence: Evidence, onSet
   return settlement
 }
 
-/**
- * Releases a call that no upstream answered with a 2xx: charges 0, records the failure (D28), and frees its
- * `Idempotency-Key` (D43).
- */
+/** Charges 0, records the failure (D28), and frees the `Idempotency-Key` (D43). */
 export function release(
   ledger: CallLedger,
   call: Call,

@@ -26,10 +26,7 @@ interface Change {
   is_told: boolean
 }
 
-/**
- * Reloads the configuration of a running gateway: at a SIGHUP, and when a referenced file has changed (D82). One reload runs at a
- * time. A refused configuration changes nothing.
- */
+/** Reloads at a SIGHUP and when a referenced file changes (D82), one at a time. Refused ones change nothing. */
 export class Reloads {
   readonly #options: ReloadsOptions
   #current: Loaded

@@ -55,10 +55,7 @@ function textOf(path: string, sources: Sources): string {
   }
 }
 
-/**
- * The shards of the configuration; none where the ledger is in the database of `DATABASE_URL` or in the embedded one. Throws
- * a sentence if both are set (D74).
- */
+/** The shards of the configuration; none with one database. Throws a sentence if both are set (D74). */
 export function configuredShards({ database_url }: Environment, { shards }: Config): readonly ShardAddress[] {
   if (shards.length > 0 && database_url !== null) {
     const expected =
@@ -68,10 +65,7 @@ export function configuredShards({ database_url }: Environment, { shards }: Conf
   return shards.map(addressOf)
 }
 
-/**
- * The shards of the configuration file, for a command that reads nothing else of it, so that no other variable has to be
- * set. None if there is no file. Throws a sentence, or a `ConfigError`.
- */
+/** The file's shards, for a command that reads nothing else of it. Throws a sentence, or a `ConfigError`. */
 export function findShards(sources: Sources): readonly ShardAddress[] {
   const named = sources.env.TOLLGATE_CONFIG || null
   const path = named ?? DEFAULT_CONFIG

@@ -17,10 +17,7 @@ export interface ExporterOptions extends CollectorTrouble {
 const TRIES = 5
 const FIRST_PAUSE_MS = 1_000
 const LONGEST_PAUSE_MS = 30_000
-/**
- * Exports spans to a collector: one request at a time, at most `delay_ms` after the first span. The queue is bounded; spans that do not
- * fit are dropped and counted, so that no call waits for an export or fails because of one (D54).
- */
+/** Exports spans, one request at a time. What does not fit the queue is dropped, so no call waits (D54). */
 export class Exporter {
   readonly #options: ExporterOptions
   readonly #collector: Collector

@@ -11,10 +11,7 @@ interface MetricsPushOptions extends CollectorTrouble {
   families(): readonly MetricFamily[]
 }
 
-/**
- * Pushes a process's metrics to a collector, at each interval and once when it ends (D108). A push that fails is not repeated: the next
- * one has the same counters.
- */
+/** Pushes metrics at each interval and at the end (D108). A failed push is not repeated: counters go on. */
 export class MetricsPush {
   readonly #options: MetricsPushOptions
   readonly #collector: Collector

@@ -11,10 +11,7 @@ export interface Answered {
   readonly code: string | null
 }
 
-/**
- * The trace of one request (D54). The methods are called in this order. They never wait and never throw, so that tracing cannot affect
- * a call.
- */
+/** The trace of one request (D54). Methods are called in this order, and never wait or throw. */
 export interface Trace {
   /** 32 hex digits. */
   readonly id: string

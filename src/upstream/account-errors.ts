@@ -27,10 +27,7 @@ export function isPage(body: string): boolean {
   return /^\s*</.test(body)
 }
 
-/**
- * The meaning of a refusal (D82) by its code and message, because an empty account can be any status from 400 to 500; null if the
- * status decides.
- */
+/** The meaning of a refusal by code and message (D82), as statuses vary; null if the status decides. */
 export function meaningOf(status: number, body: string, errors: ErrorMeanings): ErrorMeaning | null {
   if (!isJudgedByBody(status, errors)) return errors.statuses[status] ?? null
   const { message, code, type, details } = errorObject(body)

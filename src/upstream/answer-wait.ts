@@ -5,16 +5,10 @@ import type { Upstream } from "../config/config.ts"
 /** Why the gateway stops waiting for a provider's answer. */
 type AbandonReason = "client_left" | "gateway_stopped"
 
-/**
- * Delay before it watches for a client that leaves. Most token counts and many JSON calls have ended by then: to add a
- * listener and to remove it is 5 to 8 % of their CPU, in 20 interleaved pairs of runs.
- */
+/** Delay before it watches for a client that leaves: by then most calls without a stream have ended. */
 const WATCH_AFTER_MS = 100
 
-/**
- * The wait for a provider's answer: until the client leaves, and as much longer as the policy of the upstream that is asked says
- * (D9), or until a shutdown stops the call (D34).
- */
+/** The wait for an answer: until the client leaves and as long as the policy says (D9), or a shutdown (D34). */
 export class AnswerWait {
   readonly #cutoff = new Cutoff()
   readonly #client: Signal
@@ -53,10 +47,7 @@ export class AnswerWait {
     return this.#cutoff.aborted ? reason : null
   }
 
-  /**
-   * Called right before a provider is asked. No provider is asked for a client that has left, whatever the policy (D9). `drain_ms`:
-   * how long its answer is read on once the client has left; null to stop immediately.
-   */
+  /** Call right before a provider is asked; never for a client that has left (D9). `drain_ms`: then read on. */
   beginAttempt(drain_ms: number | null): void {
     this.#drain_ms = drain_ms
     if (this.reason !== null) this.#cutoff.abort()
@@ -98,10 +89,7 @@ export class AnswerWait {
   }
 }
 
-/**
- * Milliseconds for which an upstream's JSON answer is read on after the client has left; null if it is cut immediately (D9). It
- * says nothing before its end, so it is read to the end, or until `total` is over.
- */
+/** Milliseconds to read a JSON answer on once the client has left: to its end or `total`; null: cut (D9). */
 export function jsonDrain({ on_disconnect, timeouts }: Upstream): number | null {
   return on_disconnect.json === "drain" ? timeouts.total_ms : null
 }

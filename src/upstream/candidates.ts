@@ -98,10 +98,7 @@ export function candidatesOf(
   return ready.length > 0 ? ready : all
 }
 
-/**
- * Items in weighted random order, or in the order that belongs to an affinity (rendezvous hashing): an item that is missing
- * moves only the calls that it would have served.
- */
+/** Random by weight, or by an affinity (rendezvous hashing): a missing item moves only its own calls. */
 function byWeight<Item extends { readonly weight: number }>(
   items: readonly Item[],
   nameOf: (item: Item) => string,

@@ -12,10 +12,7 @@ export function sentTo(
   return texts.with(edits === null ? changes : edited(texts, changes, edits))
 }
 
-/**
- * The changes of a request together with those of its upstream (D81). `drop` comes first, then `set`, in any spelling of the
- * fields. A field that is left out is undefined.
- */
+/** The upstream's changes too (D81): `drop`, then `set`, in any spelling. Undefined: the field is left out. */
 function edited(texts: FieldTexts, changes: Readonly<Record<string, unknown>>, { set, drop }: Edits) {
   const paths = [...drop, ...Object.keys(set)]
   const meant = new Set(paths.map((path) => folded(path.split(".", 1)[0] ?? "")))

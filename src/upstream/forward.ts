@@ -21,10 +21,7 @@ import { type Body, drainBody, leftMs, type Reply, refusalText } from "./reply.t
 export interface Attempts {
   /** An attempt begins. Returns the trace headers of its request (D54); null for none. */
   attempting?(route: Route): TraceHeaders | null
-  /**
-   * An attempt has its response headers, after `duration_ms`, or has failed. `fault` is what the upstream did wrong, for
-   * the log: it contains nothing that either side sent.
-   */
+  /** Response headers after `duration_ms`, or a failure. `fault` has nothing that either side sent. */
   attempted(upstream: Upstream, outcome: Outcome, duration_ms: number, fault: string | null): void
   /** An attempt that did not become the answer of the call, but may have reached the provider, which can bill it (D93). */
   lost?(attempt: LostAttempt): void

@@ -2,10 +2,7 @@ import type { Credential, Upstream } from "../config/config.ts"
 import { idHeaders } from "../errors.ts"
 import { FieldLines, type HeaderLookup } from "./http/transport.ts"
 
-/**
- * The headers that cross the gateway, both ways. Each set is built from scratch: a header that is not named here does
- * not pass.
- */
+/** The headers that cross the gateway, both ways: one that is not named here does not pass. */
 
 const REQUEST_ID_FIELD = "x-request-id"
 

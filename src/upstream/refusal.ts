@@ -151,10 +151,7 @@ function isLetter(character = ""): boolean {
   return /^[\p{L}\p{N}]$/u.test(character)
 }
 
-/**
- * The fields of `{"error": {…}}`, of `{"error": "…"}`, of `{"message": "…"}` or `{"detail": "…"}`, bare or first in a list. The
- * message can also be a list of faults (FastAPI).
- */
+/** The error's fields: below `error`, bare or first in a list; the message may be a list of faults. */
 export function errorObject(body: string): Record<string, unknown> {
   const parsed = parseJson(body)
   const object: unknown = Array.isArray(parsed) ? parsed[0] : parsed

@@ -46,10 +46,7 @@ export async function drainBody(body: Body): Promise<void> {
 /** Limits for reading the body of a refusal. */
 const REFUSAL = { bytes: 65_536, ms: 2_000 }
 
-/**
- * The text of a refusal's body, or `""` if it did not arrive whole and in time. Plain text becomes the JSON that other providers
- * send (D17). Never rejects.
- */
+/** A refusal's text, as JSON (D17), or `""` if it did not arrive whole and in time. Never rejects. */
 export async function refusalText(body: Body, content_type: string | null): Promise<string> {
   const chunks: Uint8Array[] = []
   const whole = await readWithin(body, REFUSAL, (chunk) => chunks.push(chunk))

@@ -126,10 +126,7 @@ export function wantsCost(request: Costed): boolean {
   return request.usage?.include === true
 }
 
-/**
- * The request without the field for the gateway, which is neither measured nor sent: `usage.include`, and `usage` if it
- * has nothing else (D49).
- */
+/** The request without `usage.include`, and without `usage` if it has nothing else (D49). */
 export function withoutOurs(request: Costed): object {
   if (!request.usage || !Object.hasOwn(request.usage, "include")) return request
   const { usage, ...others } = request

@@ -164,10 +164,7 @@ async function refusalOf(answer: Response): Promise<AdminError> {
   }
 }
 
-/**
- * A UUIDv7 for a new entity, so that a retry does not create it twice. `crypto.randomUUID` is not available on pages without
- * HTTPS.
- */
+/** A UUIDv7 for a new entity, so that a retry makes no other. Pages without HTTPS have no `randomUUID`. */
 export function ownId(): string {
   const bytes = crypto.getRandomValues(new Uint8Array(10))
   const random = Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("")

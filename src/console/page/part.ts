@@ -72,10 +72,7 @@ export function part(visit: Visit, { title, tools, class: name = "card", content
   return { element, load }
 }
 
-/**
- * Repeats while the page is visible: `least_ms` after the last time, or later if that took long. Ends with the visit, or when
- * `look` returns false.
- */
+/** Repeats while the page is visible, `least_ms` after the last time or later. Ends if `look` returns false. */
 export function poll(visit: Visit, least_ms: number, look: () => Promise<unknown>): void {
   let timer: ReturnType<typeof setTimeout> | undefined
   let running = false

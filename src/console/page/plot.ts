@@ -27,10 +27,7 @@ interface PlotOptions {
 
 const STEPS: Readonly<Record<string, number>> = { ArrowLeft: -1, ArrowRight: 1 }
 
-/**
- * Stacked bars, which follow the width of their container and the colour scheme. The legend has the totals, or the values of the
- * step under the pointer. The arrow keys move along the steps.
- */
+/** Stacked bars. The legend has the totals, or the values of the step under the pointer; arrow keys move it. */
 function barPlot(signal: AbortSignal, options: PlotOptions): HTMLElement {
   const { starts, end, label, height } = options
   const place = el("div", { role: "img", "aria-label": label, tabindex: 0, keydown: walk, blur: leave })

@@ -46,10 +46,7 @@ export interface AccountChange extends AccountSettings, Partial<Pick<AccountColu
   readonly suspended?: boolean | undefined
 }
 
-/**
- * Changes an account for every request that arrives from now on (D42); null when there is no such account, `conflict` if another
- * one has the external id. Rejects with `AccountMoving` during a move (D76).
- */
+/** Null without such an account, `conflict` if another has the external id. Throws `AccountMoving` (D76). */
 export async function changeAccount(
   database: Db,
   id: string,

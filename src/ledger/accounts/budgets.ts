@@ -27,10 +27,7 @@ import { findEndUser } from "./end-users.ts"
 import { type Key, lockAccount, noteLimits, noteVersion } from "./keys.ts"
 import type { Made } from "./made.ts"
 
-/**
- * A budget of an account, with what its current window has used (D97). `spent` and `held` of a budget of each end user or value are
- * the sums of all of them.
- */
+/** A budget with what its current window has used (D97): of each end user or value, the sums of all. */
 export interface Budget extends Omit<typeof budgets.$inferSelect, "scope" | keyof BudgetUse>, BudgetUse {
   readonly usual_amount: bigint
   /** `spent` and `held` together; of a budget of each, those of the member that has used most. */
@@ -272,10 +269,7 @@ interface CallFacts extends Pick<Key, "account_id" | "id" | "group_path"> {
   readonly tags: Tags
 }
 
-/**
- * The budgets in which a call would count, newest first. Of one of each end user or value, the counter of this call alone. A hard one
- * that takes no more new members has an amount of 0.
- */
+/** The budgets in which a call would count, with its own counters. A full one has an amount of 0. */
 export async function budgetsOfCall(
   database: Db,
   { account_id, id, group_path, model, end_user, tags }: CallFacts,

@@ -10,10 +10,7 @@ import { type EndedGrant, endedGrants, openGrants } from "./grants.ts"
 
 export type Credit = typeof credits.$inferSelect
 
-/**
- * Money to put on an account, as a grant (D95); a negative amount is a correction. The same `id` or `source_ref` again never moves
- * money twice.
- */
+/** A grant (D95), or a correction. The same `id` or `source_ref` again never moves money twice. */
 export interface CreditOrder {
   readonly id: string
   readonly account_id: string
@@ -49,10 +46,7 @@ const refusals = ["expired", "no_call", "call_open", "over_charge"] as const
 /** Bound of a balance after a credit: half of an int8, so that balance, held and sums of both fit in one. */
 export const MAX_BALANCE_NANO = 4_000_000_000_000_000_000n
 
-/**
- * Writes the credit and moves the balance in one statement. Rejects with `AccountMoving` if the account is in another shard
- * (D76).
- */
+/** Writes the credit and moves the balance in one statement. Throws `AccountMoving` (D76). */
 export async function credit(database: Db, order: CreditOrder): Promise<CreditResult> {
   const outcome = await outcomeOf(database, add(order))
   if (outcome === "no_account") return { outcome }

@@ -10,10 +10,7 @@ export interface ForgottenUser {
   readonly forgotten_at: Date
 }
 
-/**
- * Removes the name of an end user of an account, given by its name or id. Null if the account has none; the same again changes
- * nothing. Rejects with `AccountMoving` during a move, which copies end users (D76).
- */
+/** Removes an end user's name, given by its name or id. Null without it. Throws `AccountMoving` (D76). */
 export async function forgetEndUser(
   database: Db,
   account_id: string,

@@ -24,10 +24,7 @@ const open_grant = new RowShape({
 
 export type OpenGrant = RowOf<typeof open_grant>
 
-/**
- * The grants of an account. Spending since the last change of grants is drawn here as `settle_grants` will draw it. The credits of
- * an account without grants are drawn by age.
- */
+/** Spending since the last change is drawn as `settle_grants` will draw it; without grants, credits by age. */
 const question = (account_id: string) => sql`
   WITH account AS MATERIALIZED (
     SELECT ${a.id}, ${a.balance_nano}, ${a.next_change_at} IS NOT NULL AS has_grants FROM ${accounts} ${a} WHERE ${a.id} = ${account_id}::uuid

@@ -47,10 +47,7 @@ export function listOperators(database: Db, page: Page): Promise<PageOf<Operator
   return pageOf(page, database.select(shown).from(operators).where(isAfter(page, id)).orderBy(desc(id)))
 }
 
-/**
- * Replaces the token of an operator, and its expiry unless that is undefined, and ends the sessions that the token before opened. Null without such an operator, or if it is
- * revoked.
- */
+/** Replaces the token, and its expiry unless undefined, and ends its sessions. Null also for a revoked one. */
 export function rotateOperator(
   database: Db,
   own_id: string,

@@ -193,10 +193,7 @@ export function addUpdates(parts: readonly UpdatedPart[]): UpdatedPart {
   return { left: parts.reduce((sum, { left }) => sum + left, 0), next: next ?? null }
 }
 
-/**
- * Gives some accounts that have a list, each in a transaction of its own, the list as it is now: ends what it no longer has and adds
- * what is new, for as long as the assignment is. What is the same stays, so a repetition changes nothing.
- */
+/** Gives accounts the list as it is now, each in its own transaction. A repetition changes nothing. */
 export async function updateAssignments(
   database: Db,
   list: PriceListRecord,

@@ -13,10 +13,7 @@ const LOCK_MS = 2_000
 /** Longer than `LOCK_MS`, so that a statement that waits for a lock ends by itself. */
 const STATEMENT_MS = 30_000
 
-/**
- * Detaches the first month that has been kept long enough (D75). Null if there is none. Needs its own connection, because
- * detaching runs in no transaction, and a session's settings are lost with it.
- */
+/** Detaches the first month kept long enough (D75), on its own connection: it runs in no transaction. */
 export async function detachMonth(
   database: Db,
   connect: () => DatabaseConnection,
@@ -53,10 +50,7 @@ async function isAwaited(database: Db, month: string): Promise<boolean> {
   return waiting.length > 0
 }
 
-/**
- * The last event of a month, which readers of the feed must have read (D96). Restored entries have the transactions of another
- * server: they are of the series before, and are read before all others.
- */
+/** The last event of a month for readers of the feed (D96). Restored entries are in the series before. */
 function lastOf(month: string) {
   const series = sql`(SELECT e.series + (NOT ${isNative("e")})::int FROM ${feed_epochs} e ORDER BY e.number DESC LIMIT 1)`
   const lastXid = (which: SQL) => {

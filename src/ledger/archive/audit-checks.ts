@@ -81,10 +81,7 @@ export const atOtherPrices = (ids: Ids) => sql`
 
 type Charged = typeof e | typeof c
 
-/**
- * The correct charge of an entry (D55); null where reported usage has a prompt that is too small for the terms (D62), because
- * no charge would be right.
- */
+/** The correct charge of an entry (D55); null where reported usage does not fit its terms (D62). */
 function expectedOf(entry: Charged): SQL {
   return sql`CASE WHEN ${entry.basis} IN ('usage', 'partial') AND ${t.above_tokens} > 0
     AND coalesce(${entry.prompt_tokens}, 0) <= ${t.above_tokens} THEN NULL ELSE ${chargeOf(entry, t)} END`
@@ -99,10 +96,7 @@ export const charges = (ids: Ids) => sql`
     FROM ${corrections} ${c} LEFT JOIN ${terms} ${t} ON ${t.id} = ${c.terms_id} WHERE ${within(c.id, ids)}) x
   WHERE x.recorded IS DISTINCT FROM x.expected`
 
-/**
- * The moment before which no entry can be written, because every transaction that began before it has ended, as for the sums of
- * hours (D72).
- */
+/** The moment before which no entry can be written: all transactions that began earlier have ended (D72). */
 export const settledBefore = (settle_ms: number) => sql`
   SELECT least(now() - ${settle_ms}::float8 * interval '1 millisecond', (
     SELECT min(s.xact_start) FROM pg_stat_activity s WHERE s.datname = current_database() AND s.pid <> pg_backend_pid()
@@ -118,9 +112,7 @@ export function at(time: SQL | typeof h.held_at, { moment, side }: EntriesBeside
   return sql`${time} ${side === "before" ? sql`<` : sql`>=`} ${moment}::timestamptz`
 }
 
-/**
- * The changes by entries, one row each: `account_id`, `balance`, `held`, and `open` (the change of the number of open calls).
- */
+/** A row for each entry: `account_id`, `balance`, `held`, and `open`, the change of the number of open calls. */
 const changesOf = (entries: EntriesBeside) => sql`
   SELECT ${h.account_id}, 0::bigint AS balance, ${h.amount_nano} AS held, 1 AS open FROM ${holds} ${h}
     WHERE ${within(h.id, entries)} AND ${at(h.held_at, entries)}
@@ -210,10 +202,7 @@ const isCounting = (open_month: string | null): SQL =>
 
 const periodOfKey = { id: sql`${k.id}`, since: sql`${k.spent_since}`, period: sql`${k.spend_period}` }
 
-/**
- * Sums over the calls of each key with a limit, by their entries before a moment: the hold while a call is open, then its
- * charge.
- */
+/** Sums over the calls of keys with a limit, by entries before a moment: the hold, after the end the charge. */
 export const spentBefore = (entries: EntriesBeside, open_month: string | null) => sql`
   SELECT ${k.id}, sum(coalesce(${c.charge_nano}, ${e.charge_nano}, ${h.amount_nano}))::text AS spent
   FROM ${keys} ${k} JOIN ${holds} ${h} ON ${h.key_id} = ${k.id} AND ${h.account_id} = ${k.account_id}

@@ -212,10 +212,7 @@ class Auditing {
     for (const { id, spent, held = "0" } of rows) add(sums, id, BigInt(spent), BigInt(held))
   }
 
-  /**
-   * Compares keys and budgets, and recomputes those that seem to differ, because a limit may be set, a budget reset, or a period begin,
-   * while the slices are read.
-   */
+  /** Compares keys and budgets. Recomputes those that differ, which may have changed since the slices were read. */
   async #compareCounters(since: checks.EntriesBeside): Promise<void> {
     const { from_month } = this.#parts
     const { keys, budgets } = this.#found

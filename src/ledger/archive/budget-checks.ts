@@ -33,10 +33,7 @@ const changesOf = (entries: EntriesBeside) => sql`
 /** The name of a counter in lists: the budget's id and the member. */
 const counter = sql`concat(${w.id}, encode(convert_to(${w.member}, 'UTF8'), 'hex'))`
 
-/**
- * Sums of these changes for each counter whose current window they belong to. By look-ups for each change: the plan of a join can read
- * all changes again for each counter.
- */
+/** Sums of the changes for each counter. By look-ups: a join can read all changes again for each counter. */
 export const budgetsIn = (entries: EntriesBeside, open_month: string | null) => sql`
   SELECT counted.id, sum(counted.spent)::text AS spent, sum(counted.held)::text AS held
   FROM ${withScopes(sql`(${changesOf(entries)}) s`, sql`s.terms_id`)}

@@ -4,10 +4,7 @@ import { seals } from "../schema/sums.ts"
 /** Sums per account of the entries that an audit has read: balance and held amount. */
 type SumsByAccount = ReadonlyMap<string, readonly [bigint, bigint]>
 
-/**
- * SHA-256 over the lines `month hash` of all seals, and `account balance held` of the sums, each in their order. The entries cannot
- * change (D55), so another audit of the same entries has the same hash.
- */
+/** SHA-256 over the lines `month hash` of all seals and `account balance held` of the sums, in their order. */
 export async function hashOfEntries(database: Db, sums: SumsByAccount): Promise<string> {
   const sealed = await database
     .select({ month: seals.month, hash: seals.hash })

@@ -4,10 +4,7 @@ import { type Ids, within } from "./slices.ts"
 
 /** The text of entries, for the hashes of seals (D71) and for dumps (D75). It needs the time zone UTC. */
 
-/**
- * Without the columns that are null, so that a column which a later version adds does not change the hash; and without the
- * transaction, which is another one in a restored ledger (D96).
- */
+/** Without null columns, which later versions add, and the transaction, which differs once restored (D96). */
 export const textOf = (row: string): SQL => sql.raw(`(jsonb_strip_nulls(to_jsonb(${row})) - 'xid')::text`)
 
 export const digestOf = (texts: SQL, order: SQL): SQL =>
@@ -15,10 +12,7 @@ export const digestOf = (texts: SQL, order: SQL): SQL =>
 
 export const ENTRY_KINDS = ["hold", "end", "correction", "attempt"] as const
 
-/**
- * `id`, `kind` (the index in the list), `ordinal` (of an attempt, else 0) and `entry` of the entries of calls of one month, from
- * its own tables, attached or not.
- */
+/** `id`, `kind` (the index in the list), `ordinal` and `entry` of a month's entries, attached or not. */
 export function entriesIn(month: string, ids: Ids): SQL {
   const parts = ENTRY_KINDS.map((kind, at) => {
     const table = sql.raw(partitionOf(`${kind}s`, month))

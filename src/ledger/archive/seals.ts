@@ -27,15 +27,10 @@ interface SealedMonth extends Ids {
   readonly month: string
 }
 
-/**
- * `open`: some calls have not ended. `wrong`: the audit lists violations. `busy`: another process seals it, or this one stops.
- */
+/** `open`: calls have not ended. `wrong`: the audit lists violations. `busy`: another process seals, or stop. */
 export type Sealed = "sealed" | "open" | "wrong" | "busy"
 
-/**
- * Seals the first month that is over and has no seal (D71). Null if there is none. First the month's partitions refuse new
- * entries, so that the month is final without a lock while it is read.
- */
+/** Seals the first month that is over (D71); null without one. First its partitions refuse new entries. */
 export async function sealMonth(
   database: Db,
   stopped: () => boolean,
@@ -140,9 +135,7 @@ interface CheckedPart {
   readonly next: string | null
 }
 
-/**
- * Compares the entries of a sealed hour with its seal, by default the first one of the month. Null if there is no such hour.
- */
+/** Compares a sealed hour, by default the first of the month, with its seal. Null if there is no such hour. */
 export async function checkSeal(
   database: Db,
   month: string,
@@ -186,10 +179,7 @@ async function dueMonth(database: Db, after_ms: number): Promise<SealedMonth | n
   return row ?? null
 }
 
-/**
- * Makes a table's partition refuse new entries. False if another process is sealing. The lock waits for running writers, and
- * ends with this transaction.
- */
+/** Makes a partition refuse new entries. False if another process seals. The lock waits for running writers. */
 async function refuseEntries(database: Db, table: string, month: SealedMonth) {
   return database.transaction(async (transaction) => {
     await transaction.execute(sql`SELECT set_config('lock_timeout', ${`${LOCK_MS}ms`}, true)`)
@@ -277,10 +267,7 @@ const hashOfSeal = (month: string): SQL => sql`(
 
 type Sums = typeof seal_sums.$inferInsert
 
-/**
- * The sums of a month whose entries are final, slice by slice; null if it was stopped. A corrected call counts at the terms and
- * tokens of its correction.
- */
+/** The sums of a final month, slice by slice; null if stopped. Corrected calls count by their correction. */
 async function sumsOf(database: Db, month: SealedMonth, pace: WorkPace): Promise<readonly Sums[] | null> {
   const sums = new Map<string, Sums>()
   for await (const slice of slicesOf(database, month)) {

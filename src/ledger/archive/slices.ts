@@ -33,10 +33,7 @@ export async function* slicesOf(database: Db, { from_id, to_id }: Ids): AsyncGen
   }
 }
 
-/**
- * Runs a query about a slice. A setting keeps the planner from nested loops: its statistics lack the newest calls, so it would
- * take them for a single row, and compare each with all others.
- */
+/** Without nested loops: the planner's statistics lack the newest calls, so it would take them for one row. */
 export function readSlice<Found extends Record<string, unknown>>(database: Db, question: SQL) {
   return readLong<Found>(database, question, { enable_nestloop: "off" })
 }

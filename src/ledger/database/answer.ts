@@ -6,10 +6,7 @@ import { withDeadline } from "./deadline.ts"
 /** SQLSTATE classes of faults in a statement or its values: data, constraints, schemas, syntax, access. */
 const DEFECTS = ["21", "22", "23", "3F", "42"]
 
-/**
- * Waits for an answer of the database, at most `deadline_ms` if that is not null. Throws `NoAnswer` with the `id` of what may
- * have been made, and the shard if there are several. A statement that Postgres rejects as invalid is a broken invariant.
- */
+/** Waits at most `deadline_ms`, if not null. `NoAnswer` has the `id` of what may have been made, and the shard. */
 export async function answerOf<Answer>(
   question: Promise<Answer>,
   deadline_ms: number | null,

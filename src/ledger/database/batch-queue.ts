@@ -23,10 +23,7 @@ const LEAST_CAP = 8
 /** Longest wait of a batch for a lock. A batch of one account waits less, because others wait behind it. */
 const LOCK_MS = 300
 const LOCK_ALONE_MS = 100
-/**
- * Age of the next untried item above which new items are refused. A queue as long as its callers' deadline would spend every
- * statement on calls that give up while it runs.
- */
+/** Age of the next untried item above which new ones are refused: their callers would give up meanwhile. */
 const BEHIND_MS = 500
 /** Limit of waiting items in a queue that can refuse them, shared by accounts (D78). */
 export const QUEUE_LIMIT = 4_096
@@ -36,10 +33,7 @@ const BACKOFF_MS = [10, 1_000] as const
 /** Interval of the deadline check. One timer for all items, because timers per call cost CPU. */
 const TICK_MS = 20
 
-/**
- * Maximum batch size while this many calls are in flight. If few calls gathered in one batch, the server and this process would
- * wait for each other.
- */
+/** Maximum batch size for so many calls. With all in one batch, the server and this process would wait for each other. */
 export function batchCap(in_flight: number): number {
   return in_flight > FEW_CALLS ? BATCH_CAP : Math.max(LEAST_CAP, Math.ceil(in_flight / 2))
 }
@@ -325,10 +319,7 @@ export class BatchQueue<Item, Result> {
   }
 }
 
-/**
- * Resolves when the event loop has read its sockets, so that a batch includes the calls that have just arrived. Waiting longer
- * loses throughput.
- */
+/** Resolves when the event loop has read its sockets, so that a batch has the calls that just arrived. */
 function nextTurn(): Promise<void> {
   return new Promise((resolve) => setImmediate(resolve))
 }

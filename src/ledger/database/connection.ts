@@ -21,10 +21,7 @@ export type Watch = (ended: {
 }) => void
 
 export interface Runner {
-  /**
-   * Rejects with the error of the server or the driver, or with `Overdue` if it is unknown whether the statement was or will be
-   * done. `size` is the number of its items.
-   */
+  /** Rejects with the server's or driver's error, or `Overdue` if the outcome is unknown. `size`: items. */
   run(
     statement: Statement,
     values: StatementValues,
@@ -33,10 +30,7 @@ export interface Runner {
   ): Promise<readonly Row[]>
 }
 
-/**
- * One connection with a deadline for each statement, which the driver lacks. Statements are pipelined: one that follows does
- * not wait for the answer before it.
- */
+/** One connection with a deadline for each statement, which the driver lacks. Statements are pipelined. */
 export class DatabaseConnection implements Runner {
   readonly #address: Address
   readonly #watch: Watch

@@ -37,10 +37,7 @@ export class Delayed extends Error {
   }
 }
 
-/**
- * Nothing was sent: no connection was made, or the session was closed before. `FAILED`: the connection was closed before it was
- * made, or its host does not answer.
- */
+/** Nothing was sent. `FAILED`: the connection was closed before it was made, or its host does not answer. */
 const UNSENT = new Set([
   "ERR_POSTGRES_CONNECTION_REFUSED",
   "ERR_POSTGRES_CONNECTION_FAILED",
@@ -100,9 +97,7 @@ export function isAnswer(error: unknown): boolean {
   return server_error !== null && server_error.severity === "ERROR" && server_error.code !== READ_ONLY
 }
 
-/**
- * True if the server, behind a transaction pooler, does not know a statement's name, or has another statement of that name.
- */
+/** True if the server, behind a pooler, does not know a statement's name, or has another of that name. */
 export function isPlanLost(error: unknown): boolean {
   return PLAN_LOST.has(serverErrorOf(error)?.code ?? "")
 }

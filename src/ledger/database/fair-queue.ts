@@ -6,10 +6,7 @@ interface AccountQueue<Item, Result> {
   turn_since_ms: number
 }
 
-/**
- * The items that wait for a statement, in fair order (D78): accounts take turns, and the items of one account keep their order.
- * Items are only sorted by account if they do not fit in one batch.
- */
+/** Items that wait for a statement: accounts take turns if they do not fit in one batch (D78). */
 export class FairQueue<Item, Result> {
   /** By account, in the order of their turns. */
   #lines = new Map<string, AccountQueue<Item, Result>>()
@@ -30,10 +27,7 @@ export class FairQueue<Item, Result> {
     yield* this.#arrivals
   }
 
-  /**
-   * Age of the untried item ahead of a new one of this account, in milliseconds: the first item of the account, or of the
-   * account whose turn is next. 0 if it was tried already.
-   */
+  /** Age of the untried item ahead of a new one: the account's first, else the next account's. 0 if tried. */
   waited_ms(account: string, now_ms: number): number {
     const own = this.#lines.get(account)
     const line = this.#lines.size === 0 ? undefined : (own ?? this.#lines.values().next().value)

@@ -1,10 +1,7 @@
 /** An account may use this many times the free capacity. */
 const SHARE = 15
 
-/**
- * True if an account may use more of a capacity that accounts share (D78): only while it uses less than 15 times what is free.
- * So one account alone gets 15/16 of it, and a later account still gets a part.
- */
+/** True if an account may use more of a shared capacity: it uses less than 15 times what is free (D78). */
 export function isWithinShare(used: number, free: number): boolean {
   return used < SHARE * free
 }

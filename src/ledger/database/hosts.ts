@@ -91,10 +91,7 @@ export class Hosts {
     for (const connection of this.#open) if (connection.host !== primary) connection.end()
   }
 
-  /**
-   * Of several hosts that take writes, returns the one with the latest timeline. An old primary that came back after a failover
-   * has an earlier one, and is refused even if the new one does not answer.
-   */
+  /** Of several hosts that take writes, the one with the latest timeline, because an old primary may have come back. */
   async #findPrimary(): Promise<Host> {
     const primaries: { host: Host; timeline: number }[] = []
     const reasons = new Map<Host, string>()

@@ -15,10 +15,7 @@ export const MIGRATIONS = fileURLToPath(new URL("../../../drizzle", import.meta.
  */
 export type Version = "none" | "older" | "same" | "newer"
 
-/**
- * Applies the missing migrations in one transaction. It begins with the lock by which gateways that start together take
- * turns, so one connection is enough: a transaction pooler may have no second one to give.
- */
+/** Applies the missing migrations in one transaction, which takes the lock: a pooler may have one connection. */
 export async function migrate(address: Address): Promise<void> {
   const { schema, table } = appliedIn(address)
   await askAlone(address, (client) =>

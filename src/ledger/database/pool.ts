@@ -11,10 +11,7 @@ export interface PoolOptions {
 /** Deadline of statements on the other connections of a replaced pool. */
 const LAST_S = 2
 
-/**
- * Connections for occasional queries. When one is lost, the pool replaces all, because on the rest of a lost connection the
- * driver silently loses the next statement and every one after it.
- */
+/** Connections for occasional queries. When one is lost all are replaced: the driver loses later statements. */
 export class DatabasePool {
   readonly #address: Address
   readonly #options: PoolOptions

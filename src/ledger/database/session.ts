@@ -81,10 +81,7 @@ export class DatabaseSession {
   }
 }
 
-/**
- * Reads an address as postgres.js does for the other connections. Bun would read other environment variables (`PGDATABASE`,
- * `PGSSLMODE`) and URL parameters (`host`), and would accept an unsigned certificate for `ssl=true`.
- */
+/** Reads an address as postgres.js does. Bun would read other variables and accept unsigned certificates. */
 function optionsOf(address: Address): SQL.PostgresOrMySQLOptions {
   const { host, port, path, database, user, ssl, prepare, connection, ...more } = connect(address, {
     max: 1,

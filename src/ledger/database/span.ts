@@ -4,10 +4,7 @@ import { months, seals, summed } from "../schema/sums.ts"
 import type { Db } from "./db.ts"
 import { inSnapshot } from "./transaction.ts"
 
-/**
- * The entries that a report reads: made from `from` on and before `to`, by the ledger's clock (D48). Adjacent spans share no
- * entry and lose none, and a past span does not change.
- */
+/** Entries made from `from` on and before `to`, by the ledger's clock (D48). A past span does not change. */
 export interface Span {
   readonly from: Date
   readonly to: Date
@@ -40,9 +37,7 @@ export interface Piece {
 export const HOUR_MS = 3_600_000
 export const DAY_MS = 24 * HOUR_MS
 
-/**
- * Runs a query that may read many entries, in one snapshot, with a time limit, and on one core so that calls keep the others.
- */
+/** Reads entries in one snapshot, with a time limit, and on one core so that calls keep the others. */
 export function scan<Answer>(
   database: Db,
   ask: (transaction: Db, until: SummedUntil) => Promise<Answer>,
@@ -70,10 +65,7 @@ interface OpenTime {
   readonly to: Date | null
 }
 
-/**
- * Splits a span by its sources: whole days if possible, whole hours, and entries for the rest. `step_ms` is the resolution of
- * the report, if it has one. Throws `EntriesArchived` if entries are archived.
- */
+/** Splits a span into days, hours and entries, at a resolution of `step_ms`. Throws `EntriesArchived`. */
 export function piecesOf(time: OpenTime, until: SummedUntil, step_ms = DAY_MS): readonly Piece[] {
   return withEntries(dividedOf(time, until, step_ms), until)
 }
@@ -113,9 +105,7 @@ function dividedOf(
   ]
 }
 
-/**
- * Index of the period, among those that begin at `starts`, that contains the moment `at`; 0 for anything before the second.
- */
+/** Index of the period that contains `at`, of those beginning at `starts`; 0 for all before the second. */
 export function periodAt(starts: readonly Date[]): SQL {
   const later = starts.slice(1).map((start) => start.toISOString())
   return sql`width_bucket(at, ${`{${later.join(",")}}`}::timestamptz[])`

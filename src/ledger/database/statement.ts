@@ -6,9 +6,7 @@ import type { StatementKind } from "../events.ts"
 export interface Statement {
   readonly kind: StatementKind
   readonly text: string
-  /**
-   * True for a statement that does only what fits. If its assertion fails, the exact statement is used, and nothing is wrong.
-   */
+  /** True for a statement that does only what fits. If its assertion fails, the exact statement is used. */
   readonly is_lean: boolean
 }
 
@@ -27,10 +25,7 @@ export function statement(kind: StatementKind, template: SQL, is_lean = false): 
   return { kind, text, is_lean }
 }
 
-/**
- * Sets the lock timeout to `$1` milliseconds. The statement sets it before its first lock, only for its own transaction,
- * because a transaction pooler loses a session's setting.
- */
+/** Sets the lock timeout to `$1` ms in each transaction, because a pooler loses a session's setting. */
 export const lockTimeout = sql.raw(`(SELECT set_config('lock_timeout', $1, true)) IS NOT NULL`)
 
 /** The bare names of columns: for the column list of an INSERT, or of a CTE. */
@@ -66,10 +61,7 @@ export function typeOf(column: PgColumn): string {
   return column.getSQLType()
 }
 
-/**
- * Hides a value's length from the planner. Otherwise a plan for known values seems cheaper to it, and it plans a batch
- * statement anew each time.
- */
+/** Hides a value's length from the planner, which would otherwise plan a batch statement anew each time. */
 export function hidden(value: string): SQL {
   return sql.raw(`(SELECT ${value})`)
 }
@@ -115,10 +107,7 @@ export class Batch<Item> {
   readonly columns: readonly PgColumn[]
   /** As a relation `x` whose columns are named as in the schema. */
   readonly relation: SQL
-  /**
-   * The same for a statement whose plan is kept (see `hidden`). A list of columns, because the server copies the result of
-   * functions in FROM.
-   */
+  /** The same for a kept plan (see `hidden`), as columns, because the server copies results of functions. */
   readonly kept: SQL
   /** Like `kept`, with the position of each item as `ordinal`, starting at 1. */
   readonly ordered: SQL
@@ -145,10 +134,7 @@ export class Batch<Item> {
 
 const NULL = "NULL"
 
-/**
- * A Postgres array of values that need no quotes: numbers, UUIDs, booleans, words of the code. An all-null column is
- * sent as `{}`: `unnest` pads it with nulls.
- */
+/** An array of values that need no quotes. An all-null column is `{}`, which `unnest` pads with nulls. */
 export function arrayOf<Item>(items: readonly Item[], read: (item: Item) => ColumnValue): string {
   const values: ColumnValue[] = []
   let has_values = false

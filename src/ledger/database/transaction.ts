@@ -17,10 +17,7 @@ export function inSnapshot<Answer>(
   )
 }
 
-/**
- * Limits each statement of the transaction to `statement_ms` and to one core, so that calls keep the others. `more` are further
- * settings for the transaction.
- */
+/** Limits each statement to `statement_ms` and one core, so that calls keep the others. `more`: settings. */
 export async function limitStatements(
   transaction: Db,
   statement_ms: number,

@@ -16,10 +16,7 @@ export interface BudgetLogEvent {
 
 const UUID_LENGTH = 36
 
-/**
- * The changes of a budget and the thresholds that it reached, newest first, also of a deleted one (D97). Null for an unknown budget,
- * and for one whose account is in another shard (D76).
- */
+/** Changes and reached thresholds of a budget, newest first (D97). Null if unknown or in another shard. */
 export async function listBudgetLog(
   database: Db,
   budget_id: string,

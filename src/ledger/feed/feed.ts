@@ -51,10 +51,7 @@ export interface FeedPage {
   readonly next: FeedCursor
 }
 
-/**
- * Reads the feed of one database. Throws `FeedGap` if it cannot go on after the cursor, or if `from` is in a month that
- * is no longer there.
- */
+/** Reads the feed of one database. Throws `FeedGap` if entries after the cursor or `from` are missing. */
 export async function readFeed(
   database: Db,
   shard: string,

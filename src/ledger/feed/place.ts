@@ -36,10 +36,7 @@ export interface FeedState {
   readonly detached: readonly ReadUpTo[]
 }
 
-/**
- * The state of the feed. Begins an epoch if the database was started, promoted, copied or restored since the last one;
- * otherwise writes from time to time that this server is still the one of the epoch.
- */
+/** Begins an epoch if the database was started, promoted, copied or restored; else notes that it was not. */
 export async function feedState(database: Db): Promise<FeedState> {
   const [now] = await database.execute<{
     horizon: string
@@ -91,10 +88,7 @@ export function beginning({ current }: FeedState): FeedPlace {
   return { epoch: current.id, is_restored: current.series > 1, xid: "0", id: NIL_ID }
 }
 
-/**
- * A reader's place in the current epoch: the same, or an earlier one if there were other epochs meanwhile, so that it may read
- * events again but never skips one. Throws `FeedGap` if the ledger cannot say what would be skipped.
- */
+/** A place in the current epoch, perhaps earlier, so that no event is skipped. Throws `FeedGap` if unknown. */
 export function placeIn(state: FeedState, place: FeedPlace): FeedPlace {
   const { epochs, current } = state
   const at = epochs.findIndex(({ id }) => id === place.epoch)

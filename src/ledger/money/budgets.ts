@@ -32,10 +32,7 @@ export function withScopes(calls: SQL, terms_id: SQL): SQL {
 /** True for a budget `b` in which the call `s` counts. */
 export const counts = sql`${b.account_id} = s.account_id AND ${b.scope} = ANY (s.scopes)`
 
-/**
- * `calls` as `s`, with each budget `b` in which they count. They have the columns `account_id`, `key_id`, `group_path` and `labels_id`
- * of their holds, and `terms_id` is that of the hold.
- */
+/** `calls` as `s`, with each budget `b` in which they count. `terms_id` is that of their hold. */
 export function withBudgets(calls: SQL, terms_id: SQL): SQL {
   return sql`${withScopes(calls, terms_id)} JOIN ${budgets} ${b} ON ${counts}`
 }
@@ -48,10 +45,7 @@ export const member = memberOf(sql`s.end_user_id`, sql`s.tags`)
 /** Most members of a budget that have a counter of one window. It bounds the table, and what a move of the account copies. */
 export const MAX_MEMBERS = sql.raw("10000")
 
-/**
- * Finds the counters that `matched` counts in, `wanted`, and locks them, and those without a member of the same budgets, from which new
- * members begin.
- */
+/** Finds and locks the counters of `matched`, `wanted`, and those from which new members begin. */
 export const lockCounters = sql`wanted AS MATERIALIZED (
   SELECT DISTINCT id, member FROM matched
 ), counters AS MATERIALIZED (
@@ -188,10 +182,7 @@ interface KeyFacts {
   readonly labels: SQL
 }
 
-/**
- * True if all calls of the key count in the budget `b`, or those to its model. Budgets of each end user or value are left out,
- * because they have no one amount.
- */
+/** True if calls of the key count in the budget `b`: all, or those to its model. Budgets of each have no one amount. */
 export function concerns({ key_id, group_path, labels }: KeyFacts): SQL {
   return sql`(NOT ${b.is_each} AND (${b.selector} = 'model'
     OR ${b.scope} = ANY (tollgate.scopes_of(${key_id}, ${group_path}, NULL, NULL, ${labels}))))`

@@ -37,10 +37,7 @@ export function costOf(entry: ChargedColumns, terms: TermsColumns): SQL {
   return priced(entry, terms, par)
 }
 
-/**
- * Usage of 0, and a call without usage, cost nothing (D2, D44). A quotient of numerics would be rounded to some 16 digits;
- * `div` is exact.
- */
+/** No usage costs nothing (D2, D44). `div` is exact; a quotient of numerics is rounded to some 16 digits. */
 function priced(entry: ChargedColumns, terms: TermsColumns, price_multiplier_bp: SQL): SQL {
   return sql`CASE WHEN coalesce(${entry.prompt_tokens} + ${entry.completion_tokens}, 0) = 0 THEN 0 ELSE
     div((${terms.input_pico}::numeric * (${entry.prompt_tokens} - ${entry.cached_tokens})

@@ -43,10 +43,7 @@ export const forgetCheckpoints = statement(
   sql`DELETE FROM ${checkpoints} ${p} WHERE ${p.gateway_id} = $1::uuid`,
 )
 
-/**
- * Checkpoints: the charges of running calls if their gateway died now (D57). A checkpoint is written when it has changed, and
- * deleted when its call has ended.
- */
+/** Charges of running calls if their gateway died now (D57), written on change, deleted after the end. */
 export class Checkpoints {
   readonly #connection: DatabaseConnection
   readonly #gatewayId: () => string

@@ -228,10 +228,7 @@ SELECT
 FROM requested q LEFT JOIN payers changing ON changing.id = q.account_id AND changing.grants_due ORDER BY q.ordinal`,
 )
 
-/**
- * Runs the exact statement, with results in the order of the ends. Of several ends of one hold, the first that is due is
- * `applied` and the others are `closed`.
- */
+/** Runs the exact statement. Of several ends of one hold, the first due is `applied`, others are `closed`. */
 export async function endExactly(
   connection: Runner,
   requested: readonly ExactEnd[],

@@ -34,10 +34,7 @@ import { type DoneAccounts, type FilledStatement, runLean } from "./lean.ts"
 /** Deadline of one ending statement. It is then retried with the same ids. */
 const STATEMENT_MS = 5_000
 
-/**
- * An end, and what is known of its hold. Only the exact statement can write the end if nothing is known, if a
- * budget per minute counts the call, or if the end frees an `Idempotency-Key`.
- */
+/** An end and its hold. If that is unknown, rated or has an `Idempotency-Key`, the exact statement writes the end. */
 export interface EndOfHold {
   readonly end: End
   readonly hold:
@@ -133,10 +130,7 @@ SELECT 1 / (SELECT count(*) FROM inserted)::int AS whole FROM moved`,
   true,
 )
 
-/**
- * Ends a batch, with results in its order. Waits at most `lock_ms` for each lock. The exact statement takes what the other ones
- * leave out, ends whose hold is not known here, and ends that free an `Idempotency-Key`.
- */
+/** Ends a batch, with results in its order, at most `lock_ms` for each lock; the exact statement the rest. */
 export async function endBatch(
   connection: Runner,
   batch: readonly EndOfHold[],

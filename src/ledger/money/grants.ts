@@ -115,10 +115,7 @@ const findDue = statement(
     ORDER BY ${a.id} LIMIT ${sql.raw(String(PAGE))}`,
 )
 
-/**
- * Applies the due changes of accounts without calls, so that lists and sums of balances are right. A failure of one account does
- * not stop the others; the first is thrown at the end.
- */
+/** Applies due changes of accounts without calls. A failure does not stop the others; the first is thrown. */
 export async function sweepGrants(connection: Runner): Promise<void> {
   const failed: unknown[] = []
   for (let from = NIL_ID; ; ) {

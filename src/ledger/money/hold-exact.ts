@@ -47,10 +47,7 @@ export type HoldAttempt =
   | HoldResult
   /** The gateway was declared dead: nothing can be held under its row (D35). */
   | { readonly outcome: "gateway_dead"; readonly gateway_id: string }
-  /**
-   * Another statement writes the same id or `Idempotency-Key`, or did while this one waited, or the account's grants had to be
-   * changed first (D95): try again.
-   */
+  /** The id or the `Idempotency-Key` is being written, or grants had to be changed first (D95): try again. */
   | { readonly outcome: "conflict" }
   /** The account's grants could not be changed: try again later. */
   | { readonly outcome: "delayed" }
@@ -307,10 +304,7 @@ LEFT JOIN seen v ON v.id = r.account_id LEFT JOIN exceeded x ON x.call_id = r.id
 LEFT JOIN rated d ON d.call_id = r.id`,
 )
 
-/**
- * Runs the exact statement, with results in the order of the holds. Of several holds with the same `Idempotency-Key`,
- * all but one are `conflict`.
- */
+/** Runs the exact statement. Of holds with the same `Idempotency-Key`, all but one are `conflict`. */
 export async function holdExactly(
   connection: Runner,
   gateway_id: string,

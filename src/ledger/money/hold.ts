@@ -181,10 +181,7 @@ export type KnownAccounts = Map<string, KnownAccount>
 /** Maximum number of accounts; the oldest are dropped. */
 const KNOWN_LIMIT = 50_000
 
-/**
- * Only these outcomes carry the price multiplier and whether the account is limited. A repeated hold carries no limit, so the next hold of
- * the account tries the lean statement once in vain.
- */
+/** Only these outcomes carry the price multiplier and the limit; a repeated hold has no limit. */
 function remember(known: KnownAccounts, account_id: string, held: HoldAttempt): void {
   if (
     held.outcome !== "held" &&

@@ -16,10 +16,7 @@ export interface FilledStatement {
 /** Connections to a server without support for the short forms, because Citus refuses a volatile function in an UPDATE. */
 const without_short_forms = new WeakSet<Runner>()
 
-/**
- * Runs the batch's short form, if it has one, otherwise the statement for any batch. A short form returns a row or none; the
- * other one returns the number of done accounts, and their ids if they are not all.
- */
+/** Runs the batch's short form, which returns a row or none; else that for any, which counts done accounts. */
 export async function runLean(
   connection: Runner,
   size: number,

@@ -37,10 +37,7 @@ WITH renewed AS (
 SELECT ${ledgerTime} FROM renewed`,
 )
 
-/**
- * The open holds `h` of a gateway, from `floor_id` on. Both bounds are needed: without an upper one the planner reads
- * the whole journal.
- */
+/** The open holds `h` of a gateway from `floor_id` on. Without the upper bound the whole journal is read. */
 export function openHolds(gateway_id: SQL, floor_id: SQL): SQL {
   return sql`${holds} ${h} WHERE ${h.id} >= ${floor_id} AND ${h.id} <= 'ffffffff-ffff-ffff-ffff-ffffffffffff'
     AND ${h.gateway_id} = ${gateway_id} AND (SELECT ${e.id} FROM ${ends} ${e} WHERE ${e.id} = ${h.id}) IS NULL`
@@ -58,10 +55,7 @@ WHERE ${g.id} = $1::uuid AND ${g.dead_at} IS NULL AND ${nothingOpen}
 RETURNING ${g.id}`,
 )
 
-/**
- * The row of this process in `gateways`. A lapsed lease may be renewed until a sweeper has declared the gateway dead;
- * then the process continues under a new row (D35). All times are the database's.
- */
+/** The row of this process in `gateways`, by the database's clock. If it was declared dead, a new one follows (D35). */
 export class Lease {
   readonly #connection: DatabaseConnection
   readonly #times: LeaseTimes
@@ -81,10 +75,7 @@ export class Lease {
     return this.#id
   }
 
-  /**
-   * True if this process has renewed without a gap for as long as a lease lasts. Only then may it declare others dead, because
-   * an outage that caused the gap may have cost them their leases too.
-   */
+  /** True after a lease's length of renewals without a gap. Only then may others be declared dead. */
   get steady(): boolean {
     return this.#renewed_at - this.#unbroken_since >= this.#times.expire_ms
   }

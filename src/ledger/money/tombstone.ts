@@ -14,10 +14,7 @@ const columns = holdFields.map(([column]) => column)
 
 const batch = new Batch<Hold>(3, holdFields)
 
-/**
- * Closes the ids of holds whose outcome is unknown (D27), with a hold and a release that move no money. A hold that is
- * still on its way conflicts with them; one that is being written now is waited for.
- */
+/** Closes ids of holds with unknown outcome (D27) by a hold and a release of no money, with which late holds conflict. */
 export const tombstone = statement(
   "tombstone",
   sql`

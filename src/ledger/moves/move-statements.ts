@@ -22,10 +22,7 @@ import {
   keys,
 } from "../schema/tables.ts"
 
-/**
- * The statements that move an account (D76). Each changes one database, and does nothing if it was done before, or if the move
- * with `move_id` has come further.
- */
+/** Each changes one database (D76), and does nothing if it was done, or if the move has come further. */
 export interface Move {
   readonly account_id: string
   readonly move_id: string
@@ -51,9 +48,7 @@ export const row = (account_id: string) => sql`
   SELECT ${a.moved_to}, ${a.moving_to}, ${a.moving_id}, ${a.held_nano}::text AS held_nano, now()::text AS at
   FROM ${accounts} ${a} WHERE ${a.id} = ${account_id}::uuid`
 
-/**
- * Marks the account as moving: from now on holds and changes are refused. Does nothing if another move has marked it.
- */
+/** Marks the account as moving, so that holds and changes are refused, unless another move has marked it. */
 export const mark = ({ account_id, move_id, to }: Move) => sql`
   UPDATE ${accounts} ${a} SET (${names(accounts.moving_to, accounts.moving_id)}) = (${to}::text, ${move_id}::uuid)
   WHERE ${a.id} = ${account_id}::uuid AND ${a.moved_to} IS NULL AND ${a.moving_to} IS NULL AND ${in_time}`
@@ -289,10 +284,7 @@ function leave(move: Move, credit_id: string, is_switch: boolean): SQL {
   )`
 }
 
-/**
- * The one statement that decides where the account is. Its keys stay by their ids, for reports of their calls, but no hash
- * finds them.
- */
+/** The one statement that decides where the account is. Its keys stay, for reports, but no hash finds them. */
 export const switchOver = (move: Move) => sql`
   WITH ${leave(move, move.move_id, true)}, silenced AS (
     UPDATE ${keys} ${k} SET (${names(keys.hash, keys.previous_hash, keys.previous_until)}) = ('moved ' || ${k.id}::text, NULL, NULL)

@@ -38,10 +38,7 @@ interface MoveOptions {
   readonly rest_ms?: number
 }
 
-/**
- * At least the time a gateway takes to look a key up on all shards. After it, no lookup can miss the key on both the
- * old and the new shard.
- */
+/** After this time, no gateway's lookup can miss the key on both the old and the new shard. */
 const REST_MS = 2_500
 /** Interval of the check for open calls of the account. */
 const LOOK_MS = 200
@@ -84,10 +81,7 @@ export async function cancelMove({ database }: MoveShard, account_id: string): P
   return (await database.execute(statements.unmark(account_id))).length > 0
 }
 
-/**
- * Transfers what late settlements left on the old shard. The ids of a move's credits follow from each other, so that a repeated
- * transfer finds and makes each once.
- */
+/** Transfers what late settlements left on the old shard, once: the ids of credits follow from each other. */
 export async function carry(from: MoveShard, to: MoveShard, account_id: string): Promise<void> {
   const here = await rowOf(from, account_id)
   if (here === null || here.moving_id === null || here.moved_to !== to.name) return

@@ -49,10 +49,7 @@ export class Moves {
     return (await this.#find(account_id)).length > 0
   }
 
-  /**
-   * Begins or continues to move the account, and waits for it a short time. The move continues afterwards; another call returns
-   * its progress. Rejects with the driver's error if a shard does not answer.
-   */
+  /** Begins or continues a move, and waits a short time for it. Afterwards another call returns its progress. */
   async move(account_id: string, to: MoveShard): Promise<MoveState> {
     const running = this.#running.get(account_id) ?? this.#start(account_id, to)
     if (running.to !== to.name) return { outcome: "elsewhere", shard: running.to }

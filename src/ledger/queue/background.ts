@@ -13,10 +13,7 @@ export interface Task {
   run(): Promise<unknown>
 }
 
-/**
- * Renews the lease and runs the background tasks independently, so that a slow task delays neither the others nor the
- * lease.
- */
+/** Renews the lease and runs tasks independently, so that a slow task delays neither. */
 export class Background {
   readonly #lease: Lease
   readonly #outstanding: Outstanding

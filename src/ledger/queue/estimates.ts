@@ -51,10 +51,7 @@ ON CONFLICT (day, model, operation) DO UPDATE SET
   (${names(...settings)}) = (${allOf("excluded", ...settings)})`,
 )
 
-/**
- * The sums of this process since they were last written (D92). A call only adds to them, one entry for each configured model
- * and operation.
- */
+/** This process' sums since the last write (D92), an entry for each configured model and operation. */
 export class EstimateQueue {
   readonly #sums = new Map<string, Adding>()
 

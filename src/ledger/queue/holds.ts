@@ -87,10 +87,7 @@ export class HoldQueue {
     await Promise.all(this.#closing.values())
   }
 
-  /**
-   * Holds or says why not, within 2 s. If a hold may have been made although its caller was refused, its id is closed
-   * afterwards (D27); until then the call counts as open.
-   */
+  /** Holds or refuses within 2 s. The id of a hold that may nevertheless be made is closed afterwards (D27). */
   hold(hold: Hold): Promise<HoldResult> {
     return new Promise((resolve, reject) => {
       if (hold.id < this.#outstanding.floor) {

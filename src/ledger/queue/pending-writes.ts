@@ -1,7 +1,4 @@
-/**
- * An item that takes longer goes to the spool, early enough to be on disk, usually, before the answer's last byte stops waiting
- * for the ledger (D32, settle before last byte).
- */
+/** An item that takes longer is spooled, usually before the last byte stops waiting (D32, settle before last byte). */
 const SPOOL_AFTER_MS = 150
 const TICK_MS = 25
 /** Written items are remembered for once to twice this time, in two lists of at most `RECENT_LIMIT` (D73). */

@@ -204,10 +204,7 @@ export class Spool {
     if (this.#entries.size === 0 && this.#written) this.#writing ??= this.#write()
   }
 
-  /**
-   * Resolves when everything spooled is on the disk, or the disk refused it. Without anything spooled the file is
-   * deleted.
-   */
+  /** Resolves when all is on the disk, or the disk refused it. An empty file is deleted. */
   async settled(): Promise<void> {
     if (this.#unwritten.size > 0) this.#writing ??= this.#write()
     while (this.#writing !== null) await this.#writing

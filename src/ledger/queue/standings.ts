@@ -19,10 +19,7 @@ const LOCK_MS = 100
 /** Maximum number of keys, and of accounts with prices; the oldest are dropped. */
 const OWNERS_LIMIT = 50_000
 
-/**
- * The owners of keys that could call when their standing was last read. Unknown hashes are not kept, because a hash that is
- * unknown today may be a key tomorrow.
- */
+/** Owners of keys that could call when last read. Unknown hashes are not kept: they may be keys tomorrow. */
 export class Owners {
   readonly #owners = new Map<string, Owner>()
   /** The last list of each account, which its keys share (D100). */

@@ -14,10 +14,7 @@ interface AttemptedCall {
   readonly details: EndDetails | null
 }
 
-/**
- * Adds to calls the attempts that did not become their answer: entries of their own (D93), and of older calls in the details of
- * the end. The bounds leave out the other months.
- */
+/** Adds the attempts that did not become the answer: entries (D93), and of older calls in the end's details. */
 export async function withAttempts<Found extends AttemptedCall>(
   database: Db,
   found: readonly Found[],

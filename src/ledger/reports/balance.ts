@@ -23,10 +23,7 @@ interface Moment {
   readonly until: SummedUntil
 }
 
-/**
- * The account's amounts at a time of the ledger's clock: the current ones without the entries made then or later, so that a
- * report's range leads from one balance to the next (D48, D55). Null if there is no such account.
- */
+/** The amounts at a past time: the current ones without the entries made then or later (D48, D55), or null. */
 export async function balanceAt(database: Db, account_id: string, at: Date): Promise<PastBalance | null> {
   await applyChanges(database, [account_id])
   return scan(database, (transaction, until) => balanceIn({ transaction, until }, account_id, at))

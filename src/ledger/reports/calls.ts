@@ -38,9 +38,7 @@ export async function withListTerms<Found extends Pick<CallRecord, "list_terms_i
   })
 }
 
-/**
- * Filters for calls; an absent field does not filter. `from` is inclusive, `to` exclusive, both by the time in the id (D48).
- */
+/** An absent field does not filter. `from` is inclusive, `to` exclusive, by the time in the id (D48). */
 export interface CallFilter {
   readonly account_id?: string | undefined
   readonly key_id?: string | undefined
@@ -124,10 +122,7 @@ export async function listCalls(
   return { ...listed, next: end !== null && last !== undefined && last < end ? last : end }
 }
 
-/**
- * The condition on the labels of a call (D94). They are looked up for each call that the page looks at. Otherwise each page would
- * read the labels of all accounts.
- */
+/** The condition on a call's labels (D94), for each call looked at: not all accounts' labels for each page. */
 function labelsIn(labels_id: SQL | PgColumn, { tags, end_users: wanted_users }: CallFilter): SQL | undefined {
   if (tags === undefined && wanted_users === undefined) return undefined
   const conditions = [

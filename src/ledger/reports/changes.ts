@@ -101,10 +101,7 @@ const taken = sql.raw(
   summedColumns.map((name) => (counts.includes(name) ? `-s.${name}` : `s.${name}`)).join(", "),
 )
 
-/**
- * The part of an entry's charge by its price multiplier or customer price; null where there is none, so that most rows of sums stay
- * short.
- */
+/** The part by a price multiplier or customer price; null where there is none, so that most rows stay short. */
 function profitNano(entry: typeof e | typeof c, charge_nano: SQL): SQL {
   return sql`CASE WHEN ${entry.price_multiplier_bp} IS NOT NULL OR ${areCustomerTerms(entry.terms_id)} THEN ${charge_nano} -
     (SELECT ${costOf(entry, t)} FROM ${terms} ${t} WHERE ${t.id} = ${listTermsOf(entry.terms_id)}) END`
@@ -112,10 +109,7 @@ function profitNano(entry: typeof e | typeof c, charge_nano: SQL): SQL {
 
 const most_digits = sql.raw(String(String(MAX_PROVIDER_COST_NANO).length))
 
-/**
- * The provider's own cost of a call (D90); null if it reports none. Version 1.0.0 kept a cost of any size, and no bigint holds the sum of
- * such costs.
- */
+/** The provider's own cost (D90), or null. Version 1.0.0 kept any size; no bigint holds the sum of such costs. */
 function providerCost({ details }: typeof e | typeof c): SQL {
   const cost = sql`(${details} ->> 'provider_cost_nano')`
   return sql`CASE WHEN length(${cost}) <= ${most_digits} THEN ${cost}::bigint END`
@@ -151,10 +145,7 @@ export function changesOf(pieces: readonly Piece[], columns: ChangeOptions, want
   return sql`(${sql.join(parts, sql` UNION ALL `)})`
 }
 
-/**
- * The sums of whole days with their labels (D94). Calls without labels are all calls less those with labels, because only the
- * latter have sums of their own.
- */
+/** Sums of whole days with labels (D94). Calls without labels are all calls less those with labels. */
 function labelDays({ from, to }: SpanBounds, wanted: ChangeFilter): SQL {
   const within = sql`s.from_at >= ${from} AND s.from_at < ${to}`
   const labelled = sql.join([within, ...narrowed("s", label_days, wanted)], sql` AND `)

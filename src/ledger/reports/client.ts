@@ -57,10 +57,7 @@ export interface ClientReports {
   statement(account_id: string, span: Span): Promise<AccountStatement>
 }
 
-/**
- * Uses two separate pools, so that clients do not slow operators, and a report over many calls, one at a time, does not slow
- * receipts. All shards are asked (D74), because an account's calls from before a move are in another one.
- */
+/** Two pools: clients do not slow operators, nor large reports receipts. Asks all shards, as after moves (D74). */
 export function openClientReports(shards: readonly Pick<Database, "receipts" | "sums">[]): ClientReports {
   let waiting = 0
   const own = new Map<string, number>()

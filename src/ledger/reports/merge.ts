@@ -23,10 +23,7 @@ export async function firstFound<Answer>(lookups: readonly Promise<Answer | null
   }
 }
 
-/**
- * Merges pages that begin after the same id, newest first. Nothing older than the page of a shard that has more is taken,
- * because that shard may have more rows there.
- */
+/** Merges pages, newest first, as far as the last row of each shard that has more. */
 export function mergePages<Row extends { readonly id: string }>(
   pages: readonly PageOf<Row>[],
   { limit }: Pick<Page, "limit">,

@@ -68,10 +68,7 @@ const UNANSWERED = sql.raw("('upstream_error', 'upstream_timeout', 'upstream_una
 const entry = (column: keyof typeof ends.$inferSelect & keyof typeof corrections.$inferSelect) =>
   sql`CASE WHEN ${c.id} IS NULL THEN ${e[column]} ELSE ${c[column]} END`
 
-/**
- * Sums for a comparison with the provider's report, in the order of their steps. A call counts when it ended, with its final
- * tokens. The id says when it started.
- */
+/** Sums in steps of time, in their order. A call counts when it ended, with its final tokens. */
 export async function reconciled(
   database: Db,
   { upstream, from, to, step_ms }: ReconciledRange,

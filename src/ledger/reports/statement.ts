@@ -94,10 +94,7 @@ export async function accountStatement(
   })
 }
 
-/**
- * The statement over all shards, the dearest model first; null if no shard has the account. Throws if it does not add up, because a
- * wrong statement is worse than none.
- */
+/** The statement over all shards, the dearest model first, or null. Throws if it does not add up. */
 export function addStatements(parts: readonly (AccountStatement | null)[]): AccountStatement | null {
   const found = parts.filter((part) => part !== null)
   if (found.length === 0) return null

@@ -27,10 +27,7 @@ export async function sumHours(database: Db, stopped: () => boolean, close_ms = 
   }
 }
 
-/**
- * Sums up the labels of the next day whose other sums are closed (D94). A gateway of a version without labels closes days without
- * them, so labels have a moment of their own.
- */
+/** Sums up a day's labels (D94), at a moment of their own: older versions close days without them. */
 async function closeLabelDay(transaction: Db): Promise<boolean> {
   await limitStatements(transaction, STATEMENT_MS)
   const [row] = await transaction
@@ -77,9 +74,7 @@ async function closeHour(transaction: Db, close_ms: number): Promise<boolean> {
   return true
 }
 
-/**
- * The latest of these times before which no entry can be written. A separate statement, so that the next one sees all entries.
- */
+/** The latest of these times that is final. A separate statement, so that the next one sees all entries. */
 async function lastClosed(transaction: Db, ends_at: readonly Date[], close_ms: number) {
   const moments = `{${ends_at.map((moment) => moment.toISOString()).join(",")}}`
   const [row] = await transaction.execute<{ ends_at: string | null }>(sql`

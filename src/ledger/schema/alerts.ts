@@ -3,10 +3,7 @@ import { boolean, index, jsonb, primaryKey, text, uuid } from "drizzle-orm/pg-co
 import type { AlertDetails, AlertType, Trouble } from "../../wire/alerts.ts"
 import { ledger, moment, xid } from "./tables.ts"
 
-/**
- * Alerts: events that are no entries of the journal (D96). Written by the gateway that notices, and kept for some months. Those about
- * upstreams are in the first shard.
- */
+/** Events that are no journal entries (D96), kept for some months. Those of upstreams are in the first shard. */
 export const alerts = ledger.table(
   "alerts",
   {

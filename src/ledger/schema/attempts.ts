@@ -3,10 +3,7 @@ import { check, index, integer, primaryKey, text, uuid } from "drizzle-orm/pg-co
 import { attemptFailures } from "../../wire/call.ts"
 import { ledger, moment, words, xid } from "./tables.ts"
 
-/**
- * Attempts that may have reached a provider and did not become the answer of their call (D93). Entries of the journal: the id is
- * the call's, and `ordinal` counts the attempts of the call from 0 on.
- */
+/** Entries: attempts that may have reached a provider (D93), by the call's id and their `ordinal` from 0 on. */
 export const attempts = ledger.table(
   "attempts",
   {

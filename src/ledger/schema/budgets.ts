@@ -12,10 +12,7 @@ import { ledger, moment, xid } from "./tables.ts"
 /** An amount in the budget's unit: nano-USD, tokens or requests. */
 const amount = (name: string) => bigint(name, { mode: "bigint" })
 
-/**
- * Budgets of accounts (D97). Selector, unit, period and time zone of a budget never change. Every change of this table increments
- * `budgets_version` of the account, under the account's lock.
- */
+/** Budgets (D97). Every change increments `budgets_version` of the account, under the account's lock. */
 export const budgets = ledger.table(
   "budgets",
   {
@@ -23,10 +20,7 @@ export const budgets = ledger.table(
     account_id: uuid("account_id").notNull(),
     name: text("name").notNull(),
     selector: text("selector").$type<BudgetSelector>().notNull(),
-    /**
-     * The id of the key or end user, the path of the group, the name of the model, or the tag, as `name=value` or as `name`; null for
-     * `all` and for each end user.
-     */
+    /** The id of the key or end user, the group's path, the model, or the tag (`name=value` or `name`); or null. */
     selected: text("selected"),
     /** True if each end user, or each value of the tag, has the amount by itself. */
     is_each: boolean("is_each").notNull(),

@@ -3,10 +3,7 @@ import { check, index, integer, jsonb, text, uniqueIndex, uuid } from "drizzle-o
 import type { CustomerPriceTexts, PriceOfList } from "../entries.ts"
 import { ledger, moment } from "./tables.ts"
 
-/**
- * Customer prices (D100): journal entries by operators. A row sets a price of an account, or ends an earlier one. Each row
- * increments `budgets_version` of the account, under the account's lock.
- */
+/** Entries (D100): a row sets a price or ends one, and increments `budgets_version`, under the account's lock. */
 export const customer_prices = ledger.table(
   "customer_prices",
   {
@@ -55,10 +52,7 @@ export const customer_prices = ledger.table(
   ],
 )
 
-/**
- * Versions of price lists (D110): journal entries by operators. Those of a list are in one shard, whichever its accounts are in; the one
- * with the highest number is what the list is now.
- */
+/** Entries (D110): versions of lists, those of a list in one shard. The highest number is what the list is now. */
 export const price_lists = ledger.table(
   "price_lists",
   {

@@ -3,10 +3,7 @@ import { ledger } from "./tables.ts"
 
 const count = (name: string) => bigint(name, { mode: "bigint" }).notNull()
 
-/**
- * Sums about estimates, over calls with final usage (D92): one row for each model, operation and UTC day. State, not entries:
- * rows are added to, and deleted after 30 days.
- */
+/** Sums about estimates (D92), by model, operation and UTC day. State: rows are deleted after 30 days. */
 export const estimates = ledger.table(
   "estimates",
   {

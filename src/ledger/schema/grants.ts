@@ -31,10 +31,7 @@ export const grant_entries = ledger.table(
   ],
 )
 
-/**
- * Rests of the credits of accounts with grants, as of the last grant entry. State: the audit compares it with the entries. A row
- * goes when nothing is left.
- */
+/** Rests of credits as of the last grant entry. State, which the audit compares. A row goes when nothing is left. */
 export const grants = ledger.table(
   "grants",
   {

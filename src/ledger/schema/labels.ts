@@ -3,10 +3,7 @@ import { index, integer, jsonb, text, uniqueIndex, uuid } from "drizzle-orm/pg-c
 import type { Tags } from "../../wire/call.ts"
 import { ledger, moment, xid8 } from "./tables.ts"
 
-/**
- * Stands for the end users and the values of tags that an account has beyond the bounds (D94). No tag of a client can have this
- * value.
- */
+/** Stands for end users and values of tags beyond the bounds (D94). No client's tag can have this value. */
 export const OTHER = "(other)"
 
 /**
@@ -34,9 +31,7 @@ export const labels = ledger.table(
   ],
 )
 
-/**
- * End users of accounts (D94). No part of the journal, which has only their ids: erasure removes the subject, and no sum changes.
- */
+/** End users (D94). Not the journal, which has their ids: erasure removes the subject, and no sum changes. */
 export const end_users = ledger.table(
   "end_users",
   {

@@ -25,10 +25,7 @@ export const operators = ledger.table(
   ],
 )
 
-/**
- * The log of operators' changes (D102), in the first shard: entries that are added before a change runs and never changed. Without a
- * row in `operator_change_ends` the outcome is not known.
- */
+/** The log of changes (D102), in the first shard, written before a change runs; without an end: unknown. */
 export const operator_changes = ledger.table(
   "operator_changes",
   {

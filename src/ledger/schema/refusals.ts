@@ -1,10 +1,7 @@
 import { bigint, primaryKey, text, uuid } from "drizzle-orm/pg-core"
 import { ledger, moment } from "./tables.ts"
 
-/**
- * Counts of refused calls (D80): one row for each hour, key and error code. State, not entries: rows are updated, and deleted
- * after 30 days.
- */
+/** Counts of refused calls (D80) by hour, key and code. State: rows are updated, and deleted after 30 days. */
 export const refusals = ledger.table(
   "refusals",
   {

@@ -180,10 +180,7 @@ export const keys = ledger.table(
   ],
 )
 
-/**
- * Spending of a key on its account's former shard, in the day and the month of the move (D76). A spending limit of that period
- * counts it.
- */
+/** Spending on a key's former shard in the move's day and month (D76), which limits of that period count. */
 export const carried_spending = ledger.table(
   "carried_spending",
   {
@@ -292,10 +289,7 @@ const settlement = () => ({
   ending: ending("ending"),
   failure: failure("failure"),
   notes: text("notes").array(),
-  /**
-   * Counts charged of each bucket (D60), in the order of their table; from `FIRST_RUN` on, of each tool of the terms. Null
-   * for none.
-   */
+  /** Counts charged of each bucket (D60), in the table's order; from `FIRST_RUN` on, of each tool. Or null. */
   buckets: integer("buckets").array(),
   /** That of the hold, which is in the charge (D69); null for 1. */
   price_multiplier_bp: integer("margin_bp"),

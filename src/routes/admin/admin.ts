@@ -28,10 +28,7 @@ import { upstreamRoutes } from "./upstreams.ts"
 
 export type { Operators }
 
-/**
- * `/admin`, for operators. The token, or the console's cookie, and the role are checked before the body and the parameters (D30). Without a configured token
- * these routes do not exist.
- */
+/** `/admin`, for operators: credentials and role before body and parameters (D30). None without a token. */
 export function adminRoutes(operators: Operators) {
   const admin = new Elysia({ name: "admin", prefix: "/admin" })
   const { admin_token } = operators

@@ -55,10 +55,7 @@ export function authorOf(request: Request, reason: string | undefined) {
   return { actor: actorOf(request).name, reason: reason ?? reasonOf(request) }
 }
 
-/**
- * A hook that throws unless the request has `Authorization: Bearer` with the configured admin token (D15), or with the token of an
- * operator. The latter is looked up for each request, so that a revocation holds from the next one on (D101).
- */
+/** Throws without the admin token (D15) or an operator's, which is looked up for each request (D101). */
 export function operatorsOnly(operators: Operators, admin_token: string) {
   const expected = digest(admin_token)
   const configured: Actor = { name: operators.actor ?? "configured", role: "admin", operator_id: null }

@@ -1,9 +1,6 @@
 import type { Role } from "../../wire/roles.ts"
 
-/**
- * The least role for each route below `/admin` that is not a GET, which needs `read` (D101), and for a GET that opens a session (D103). With fields, a body that has no others
- * needs only `role`.
- */
+/** The least role for a route that is no GET (D101) or opens a session (D103); `role` is enough for a body of `fields`. */
 interface Rights {
   readonly role: Role
   readonly fields?: readonly string[]

@@ -121,10 +121,7 @@ export async function openedSession(
   return cookie(secret, last_s, secure)
 }
 
-/**
- * The secret in the cookie. Null if there is none, if it is not signed with this token, or if the request comes from another
- * origin.
- */
+/** The secret in the cookie. Null if missing, not signed with this token, or of another origin. */
 function secretOf({ headers, method }: Request, admin_token: string): string | null {
   if (!isOwnOrigin(headers, method)) return null
   const secret = cookieIn(headers, SESSION_COOKIE)

@@ -61,10 +61,7 @@ export interface RouteDescription {
   readonly description: string
   /** Any one of them is sufficient. Without any, the operation is public. */
   readonly credentials?: readonly CredentialScheme[]
-  /**
-   * Headers that the handler checks itself. Elysia would check them before the key, and read all headers of every
-   * request.
-   */
+  /** Headers that the handler checks: Elysia would check them before the key, and read all of every request. */
   readonly headers?: TObject
   /** The field of the body or the query string that is at fault in the example of `invalid_request`. Default: an unknown parameter. */
   readonly invalid?: string

@@ -70,10 +70,7 @@ function load(file: string, type: string): Promise<ServedFile> {
   return loadFile(import.meta.resolve(file), type)
 }
 
-/**
- * The Swagger plugin. Its document is completed once for each configuration. Its page loads a script from another host, so
- * the plugin gets the address of our page, which replaces it.
- */
+/** The Swagger plugin. Its page loads a script from another host, so it gets the address of ours. */
 function openApi(models: () => readonly Model[]) {
   let finished: { readonly models: readonly Model[]; readonly file: Promise<ServedFile> } | undefined
   return new Elysia({ name: "openapi" })

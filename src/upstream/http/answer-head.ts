@@ -98,10 +98,7 @@ export function statusOf(head: string): number {
   return numberOf(head.slice(STATUS_AT, STATUS_AT + 3)) ?? 0
 }
 
-/**
- * The positions of the fields of a head with a valid status line, up to one more than is allowed. Throws `NotHttp` for a malformed
- * field.
- */
+/** The positions of the fields, up to one more than is allowed. Throws `NotHttp` for a malformed one. */
 export function fieldsIn(head: string): readonly number[] {
   const starts: number[] = []
   let at = head.indexOf(CRLF)

@@ -19,10 +19,7 @@ export class Cancelled extends Error {
   readonly code = "CANCELLED"
 }
 
-/**
- * One request and its answer. Await the head first, then read the body, either part by part or as a whole, with one
- * reader at a time. An early end of the exchange rejects every current and later read.
- */
+/** A request and its answer: await the head, then read the body, one reader at a time. An early end rejects. */
 export class Exchange {
   readonly #head = Promise.withResolvers<AnswerHead>()
   #connection: ExchangeConnection | null = null
@@ -47,10 +44,7 @@ export class Exchange {
     return this.#ended
   }
 
-  /**
-   * The next part of the body, without waiting if it has come already; null at its end. Rejects when the body does not arrive
-   * whole.
-   */
+  /** The next part, without waiting if it has come; null at the end. Rejects if the body does not arrive whole. */
   read(): Uint8Array | null | Promise<Uint8Array | null> {
     const next = this.#queue.shift()
     if (next !== undefined) {

@@ -14,10 +14,7 @@ interface Idle {
   readonly until_ms: number
 }
 
-/**
- * Some servers close each connection right after its answer without announcing it. Until one connection to this origin has stayed
- * open this long after an answer, connections wait this long before reuse.
- */
+/** Until a connection has stayed open this long after an answer, they wait so long before reuse. */
 export const PROOF_MS = 20
 
 interface PooledConnection {

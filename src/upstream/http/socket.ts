@@ -1,9 +1,6 @@
 import type { Socket } from "bun"
 
-/**
- * Gets the events of a socket: first an `Attempt` to connect, then a `Connection`. Handlers are shared by all sockets: with
- * handlers of its own and an object for the parser, an open stream took 2.5 KiB more.
- */
+/** Gets the events of a socket: of an `Attempt`, then of a `Connection`. Shared handlers save memory. */
 export interface SocketOwner {
   /** TCP is connected; TLS is not yet. */
   onStart(socket: Socket<SocketOwner>): void

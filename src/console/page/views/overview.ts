@@ -113,10 +113,7 @@ export function overview(visit: Visit): HTMLElement {
   )
 }
 
-/**
- * Asks for what several parts show: once for each path, and one request after another, because each can be expensive. A path
- * that failed is asked again.
- */
+/** Asks once for each path that several parts show, one after another. A path that failed is asked again. */
 function asker({ signal }: Visit) {
   let before: Promise<unknown> = Promise.resolve()
   return <Body>(pathOf: () => string) => {
