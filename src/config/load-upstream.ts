@@ -1,13 +1,15 @@
 import { X509Certificate } from "node:crypto"
-import type { Auth } from "../presets/preset.ts"
+import { BlockList, isIP } from "node:net"
+import type { Auth, Endpoint, Preset } from "../presets/preset.ts"
+import { anyErrors, presetAt, presets, presetsOfHost } from "../presets/presets.ts"
+import { hostOf } from "../wire/host.ts"
 import { folded, isPath } from "../wire/paths.ts"
-import type { Upstream } from "./config.ts"
+import type { Family, Upstream } from "./config.ts"
+import { LOOPBACK } from "./environment.ts"
 import type { FileUpstream } from "./file.ts"
 import { UpstreamSettings } from "./file-upstream.ts"
-import { type ProxySettings, proxyOf, proxySecrets } from "./proxy.ts"
-import { decoded } from "./schema.ts"
-import { filled } from "./upstream-preset.ts"
-import { type FaultReport, under } from "./values.ts"
+import { decoded, PROXY, PROXY_EXPECTED } from "./schema.ts"
+import { type Environ, type FaultReport, under, withoutSlashes } from "./values.ts"
 
 export function upstreamOf(
   name: string,
@@ -114,4 +116,171 @@ function isCertificate(pem: string): boolean {
   } catch {
     return false
   }
+}
+
+/** An upstream of the file, completed by its preset (D83). The file overrides the preset. */
+
+type UpstreamDefaults = Pick<
+  Upstream,
+  "preset" | "family" | "base_url" | "usage" | "errors" | "idle_connection_ms"
+> & {
+  readonly auth: Auth
+  readonly query: Readonly<Record<string, string>>
+  readonly drop: readonly string[]
+}
+
+export function filled(section: FileUpstream, report: FaultReport): UpstreamDefaults {
+  const named = presetOf(section)
+  const preset = named === null ? NONE : named.preset
+  const family = familyOf(section, named?.name ?? null, preset, report)
+  const endpoint = preset[family] ?? null
+  const unasked = preset.stream_usage === "unasked" ? ["stream_options"] : []
+  return {
+    preset: named === null ? null : { name: named.name, from: named.from },
+    family,
+    base_url: addressOf(section, named?.name ?? null, endpoint, report),
+    auth: section.auth ?? endpoint?.auth ?? (family === "chat" ? "bearer" : "x-api-key"),
+    query: { ...preset.query, ...section.query },
+    drop: section.drop ?? [...unasked, ...(preset.drop ?? [])],
+    usage: section.usage ?? preset.usage ?? "default",
+    errors: preset.errors ?? anyErrors,
+    idle_connection_ms: preset.idle_connection_ms ?? null,
+  }
+}
+
+const NONE: Preset = { hosts: [] }
+
+/** The preset of `provider`; otherwise the one whose address this is, if it offers the family. */
+function presetOf({ provider, base_url = "", family }: FileUpstream) {
+  const name = provider ?? presetAt(base_url)
+  const preset = name === null ? undefined : presets[name]
+  if (name === null || preset === undefined) return null
+  if (provider !== undefined) return { name, preset, from: "provider" } as const
+  return family !== undefined && preset[family] === undefined
+    ? null
+    : ({ name, preset, from: "base_url" } as const)
+}
+
+function familyOf(
+  { family, base_url = "" }: FileUpstream,
+  name: string | null,
+  preset: Preset,
+  report: FaultReport,
+): Family {
+  const offered = families.filter((each) => preset[each] !== undefined)
+  const taken = family ?? offered[0]
+  if (taken === undefined) report("family", `chat or messages${orProvider(base_url)}`)
+  else if (name !== null && !offered.includes(taken))
+    report("family", `${offered.join(" or ")}, because ${name} offers no other`)
+  return taken ?? "chat"
+}
+
+const families = ["chat", "messages"] as const
+
+/** A hint for a host that several presets share, or whose path decides. */
+function orProvider(base_url: string): string {
+  const names = presetsOfHost(base_url)
+  return names.length === 0 ? "" : `, or provider: ${names.join(" or ")}, which has this host`
+}
+
+/** A word in the address of a preset that the operator replaces, such as REGION. */
+const OPERATORS_OWN = /[A-Z]/
+
+/** The `base_url` of the file, with the preset's path if it has none; otherwise the preset's address. */
+function addressOf(
+  { base_url }: FileUpstream,
+  name: string | null,
+  endpoint: Endpoint | null,
+  report: FaultReport,
+): string {
+  const example = endpoint !== null && OPERATORS_OWN.test(endpoint.origin) ? endpoint.origin : null
+  const origin = base_url ?? (example === null ? endpoint?.origin : undefined)
+  if (origin === undefined) {
+    if (example !== null)
+      report("base_url", `your own address, such as ${example}, because ${name} has no common address`)
+    // A provider that does not offer the family is reported there.
+    else if (name === null) report("base_url", "an http or https URL without credentials, query or fragment")
+    return ""
+  }
+  const given = withoutSlashes(origin)
+  if (!URL.canParse(given)) report("base_url", "a URL")
+  else if (new URL(given).pathname === "/" && endpoint !== null) {
+    if (endpoint.path !== null) return given + endpoint.path
+    report("base_url", `a URL with the path of your account or project, such as ${endpoint.origin}`)
+  }
+  return given
+}
+
+/** The choice of an upstream's proxy (D59). */
+
+interface ProxySettings {
+  /** The `proxy` of the whole file; undefined if it has none. */
+  readonly common: string | undefined
+  readonly env: Environ
+  /** For faults of variables. */
+  readonly report: FaultReport
+}
+
+/**
+ * The proxy of an upstream: its own, otherwise that of the file, otherwise that of the environment. `NO_PROXY` exempts from the
+ * last two. Null if there is none. Loopback addresses have no proxy unless the upstream itself sets one.
+ */
+function proxyOf(base_url: string, own: string | undefined, { common, env, report }: ProxySettings) {
+  const proxy_value = own ?? common
+  if (proxy_value === "none" || !URL.canParse(base_url)) return null
+  if (own !== undefined) return own
+  const url = new URL(base_url)
+  const hostname = hostOf(url)
+  if (LOOPBACK.test(hostname) || isExempt(url, hostname, variable("no_proxy", env) ?? "")) return null
+  if (common !== undefined) return common
+  const name = url.protocol === "https:" ? "https_proxy" : "http_proxy"
+  const found = variable(name, env)
+  if (found === undefined) return null
+  const proxy = found.includes("://") ? found : `http://${found}`
+  if (!PROXY.test(proxy) || !URL.canParse(proxy)) report(name.toUpperCase(), PROXY_EXPECTED)
+  return proxy
+}
+
+/** The secrets in a proxy's URL, which clients must not see. */
+function proxySecrets(proxy: string | null): readonly string[] {
+  if (proxy === null || !URL.canParse(proxy)) return []
+  const { password } = new URL(proxy)
+  return password === "" ? [] : [password, unescaped(password)]
+}
+
+function unescaped(text: string): string {
+  try {
+    return decodeURIComponent(text)
+  } catch {
+    return text
+  }
+}
+
+/** An environment variable, in lower case or in capitals; curl takes them in this order too. An empty one is unset. */
+function variable(name: string, env: Environ): string | undefined {
+  return env[name] || env[name.toUpperCase()] || undefined
+}
+
+/** True if the list has the host: as `*`, a name (with its subdomains), an address or a range, and its port. */
+function isExempt(url: URL, hostname: string, list: string): boolean {
+  const port = url.port || (url.protocol === "https:" ? "443" : "80")
+  return list.split(",").some((item) => {
+    const entry = item.trim().toLowerCase()
+    if (entry === "" || entry === "*") return entry === "*"
+    if (entry.includes("/")) return isInRange(hostname, entry)
+    const [, host = "", only = port] =
+      /^\[?(.*?)\]?(?::(\d+))?$/.exec(isIP(entry) === 6 ? `[${entry}]` : entry) ?? []
+    const name = host.replace(/^\*?\./, "")
+    return only === port && (hostname === name || (isIP(hostname) === 0 && hostname.endsWith(`.${name}`)))
+  })
+}
+
+function isInRange(hostname: string, range: string): boolean {
+  const [network = "", bits = ""] = range.split("/")
+  const family = isIP(hostname) === 6 ? "ipv6" : "ipv4"
+  if (isIP(hostname) === 0 || isIP(hostname) !== isIP(network) || !/^\d{1,3}$/.test(bits)) return false
+  if (Number(bits) > (family === "ipv6" ? 128 : 32)) return false
+  const block = new BlockList()
+  block.addSubnet(network, Number(bits), family)
+  return block.check(hostname, family)
 }

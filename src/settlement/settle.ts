@@ -1,11 +1,12 @@
 import type { Call } from "../call/call.ts"
 import { startTimeout } from "../call/timeouts.ts"
+import { buckets, parentOf } from "../kinds.ts"
 import type { CallLedger, Checkpoint, End, EndDetails } from "../ledger/entries.ts"
 import type { Evidence } from "../meter/reading.ts"
 import type { Price, ServiceTier } from "../money.ts"
 import type { Ending, Failure, Note } from "../wire/call.ts"
+import type { Usage } from "../wire/usage.ts"
 import { decide, type EstimateTerms, type Verdict } from "./decide.ts"
-import { type EstimateEvidence, estimateEvidence } from "./estimate-evidence.ts"
 import { type Priced, priceVerdict, servedTier } from "./price.ts"
 
 /** The wait of an answer's last byte for its settlement in the ledger (D32). */
@@ -195,4 +196,36 @@ function closeCall(ledger: CallLedger, call: Call, onSettled: OnSettled, end: En
   })
   onSettled(call, end)
   return { end, durable }
+}
+
+/** The bytes of a call's output, and the tokens that the provider reported. */
+interface EstimateEvidence {
+  readonly prompt_tokens: number
+  readonly output_bytes: number
+  /** Of text and reasoning: without audio and images. */
+  readonly output_tokens: number
+  readonly reasoning_tokens: number
+}
+
+/** Evidence for estimates (D92); null without final, plausible usage, or without output where there is some. */
+export function estimateEvidence(
+  { output_bytes }: Evidence,
+  verdict: Verdict,
+  generates: boolean,
+): EstimateEvidence | null {
+  if (verdict.outcome !== "settled" || verdict.basis !== "usage" || verdict.failure !== null) return null
+  if (verdict.notes.includes("usage_implausible")) return null
+  if (verdict.reported === null || (generates && output_bytes === 0)) return null
+  const { prompt_tokens, buckets: counts } = verdict.reported
+  const output_tokens = textTokens(verdict.reported)
+  const reasoning_tokens = Math.min(counts?.reasoning ?? 0, output_tokens)
+  return { prompt_tokens, output_bytes, output_tokens, reasoning_tokens }
+}
+
+function textTokens({ completion_tokens, buckets: counts }: Usage): number {
+  if (counts === undefined) return completion_tokens
+  let tokens = completion_tokens
+  for (const bucket of buckets)
+    if (parentOf(bucket) === "output" && bucket !== "reasoning") tokens -= counts[bucket] ?? 0
+  return Math.max(0, tokens)
 }

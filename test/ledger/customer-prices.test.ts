@@ -13,7 +13,7 @@ import { priceOfCall, pricesOfAccount } from "../../src/ledger/money/customer-pr
 import { endBatch } from "../../src/ledger/money/end.ts"
 import { holdBatch } from "../../src/ledger/money/hold.ts"
 import { registerTerms } from "../../src/ledger/money/terms.ts"
-import { moveAccount } from "../../src/ledger/moves/move.ts"
+import { moveAccount } from "../../src/ledger/moves/moves.ts"
 import { Owners, readStandings } from "../../src/ledger/queue/standings.ts"
 import { sumHours } from "../../src/ledger/reports/sum-hours.ts"
 import { sumUsage } from "../../src/ledger/reports/usage-sums.ts"

@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test"
 import fc from "fast-check"
-import { distribution } from "../../src/ledger/reports/distribution.ts"
+import { distribution } from "../../src/ledger/reports/latency.ts"
 
 test("D51: percentiles are those of the values one by one, and every value lies in one bucket of a list without gaps", () => {
   const value = fc.oneof(fc.integer({ min: 0, max: 30 }), fc.integer({ min: 0, max: 20_000_000 }))

@@ -8,7 +8,7 @@ import {
 import { audit } from "../../src/ledger/archive/audit.ts"
 import type { PriceOfList } from "../../src/ledger/entries.ts"
 import { holdBatch } from "../../src/ledger/money/hold.ts"
-import { moveAccount } from "../../src/ledger/moves/move.ts"
+import { moveAccount } from "../../src/ledger/moves/moves.ts"
 import { DEADLINES, operatorLedger } from "../../src/ledger/operators.ts"
 import { type Account, holdOf, openTestDatabase, type TestDatabase } from "./test-database.ts"
 

@@ -2,7 +2,7 @@ import { describe, expect, test } from "bun:test"
 import type { Bucket } from "../../src/kinds.ts"
 import type { JsonEvidence } from "../../src/meter/reading.ts"
 import type { Verdict } from "../../src/settlement/decide.ts"
-import { estimateEvidence } from "../../src/settlement/estimate-evidence.ts"
+import { estimateEvidence } from "../../src/settlement/settle.ts"
 
 function evidence(output_bytes: number): JsonEvidence {
   return {

@@ -2,8 +2,7 @@ import { and, desc, eq, isNull, or, sql } from "drizzle-orm"
 import type { Role } from "../../wire/roles.ts"
 import type { Db } from "../database/db.ts"
 import { isAfter, type Page, type PageOf, pageOf } from "../database/page.ts"
-import { operators } from "../schema/operators.ts"
-import { console_sessions } from "../schema/sessions.ts"
+import { console_sessions, operators } from "../schema/operators.ts"
 import type { Made } from "./made.ts"
 
 /** Operators with tokens of their own (D101), in the first shard. */

@@ -1,14 +1,15 @@
-import { type SQL, sql } from "drizzle-orm"
-import { ledgerTime, madeMs, NIL_ID } from "../../id.ts"
+import { desc, type SQL, sql } from "drizzle-orm"
+import { ledgerTime, madeMs, NIL_ID, nextId } from "../../id.ts"
 import { recordOf } from "../../kinds.ts"
 import type { Db } from "../database/db.ts"
+import { isAfter, type Page, type PageOf, pageOf } from "../database/page.ts"
 import type { OfShard } from "../entries.ts"
+import { audits } from "../schema/audits.ts"
 import { budgets } from "../schema/budgets.ts"
 import { months, seals } from "../schema/sums.ts"
 import { accounts } from "../schema/tables.ts"
 import * as checks from "./audit-checks.ts"
 import { budgetsIn, budgetsThatDiffer, budgetsThatMayDiffer } from "./budget-checks.ts"
-import { hashOfEntries } from "./entry-hash.ts"
 import { type Ids, readLong, readSlice, slicesOf, WorkPace } from "./slices.ts"
 import { type Violation, type ViolationRow, Violations } from "./violations.ts"
 
@@ -298,4 +299,41 @@ interface SumsOfAccount extends Record<string, unknown> {
   readonly held: string
   readonly open: number
   readonly calls: number
+}
+
+/** Sums per account of the entries that an audit has read: balance and held amount. */
+type SumsByAccount = ReadonlyMap<string, readonly [bigint, bigint]>
+
+/** SHA-256 over the lines `month hash` of all seals and `account balance held` of the sums, in their order. */
+export async function hashOfEntries(database: Db, sums: SumsByAccount): Promise<string> {
+  const sealed = await database
+    .select({ month: seals.month, hash: seals.hash })
+    .from(seals)
+    .orderBy(seals.month)
+  const hasher = new Bun.CryptoHasher("sha256")
+  for (const { month, hash } of sealed) hasher.update(`${month} ${hash}\n`)
+  for (const id of [...sums.keys()].sort()) {
+    const [balance_nano, held_nano] = sums.get(id) ?? [0n, 0n]
+    hasher.update(`${id} ${balance_nano} ${held_nano}\n`)
+  }
+  return hasher.digest("hex")
+}
+
+/** An audit that ended, with who asked for it (D107). */
+export type AuditRecord = typeof audits.$inferSelect & OfShard
+
+/** Adds the record of an audit that an operator asked for. */
+export async function recordAudit(
+  database: Db,
+  { violations, evidence, ...found }: Audit,
+  { full = false, actor }: AuditOptions,
+): Promise<void> {
+  if (evidence === undefined || actor === undefined) return
+  const record = { ...found, ...evidence, actor, is_full: full, violations: violations.length }
+  await database.insert(audits).values({ id: nextId(), ...record })
+}
+
+export function listAudits(database: Db, page: Page): Promise<PageOf<AuditRecord>> {
+  const found = database.select().from(audits).where(isAfter(page, audits.id))
+  return pageOf(page, found.orderBy(desc(audits.id)))
 }

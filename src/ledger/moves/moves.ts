@@ -1,14 +1,10 @@
+import { type SQL, sql } from "drizzle-orm"
+import { NIL_ID, nextId } from "../../id.ts"
+import { type Difference, differences } from "../archive/account-audit.ts"
+import type { Db } from "../database/db.ts"
 import { withDeadline } from "../database/deadline.ts"
-import {
-  cancelMove,
-  carry,
-  type MoveProgress,
-  type MoveResult,
-  type MoveRow,
-  type MoveShard,
-  moveAccount,
-  rowOf,
-} from "./move.ts"
+import type { Move } from "./move-statements.ts"
+import * as statements from "./move-statements.ts"
 
 export type MoveState =
   | MoveResult
@@ -109,4 +105,275 @@ function isLeaving(
 ): boolean {
   const next = found.find((row) => row.shard.name === moved_to)
   return next?.moving_id === moving_id && next.moved_to === shard.name
+}
+
+/** A shard between which accounts move (D76). */
+export interface MoveShard {
+  readonly name: string
+  readonly database: Db
+}
+
+/**
+ * Progress of a move. `draining`: waits for the account's open calls. `copying`, `comparing`: the account has no open calls.
+ * `switching`: the move can no longer be cancelled. `auditing`: the new shard serves calls.
+ */
+type MoveStep = "draining" | "copying" | "comparing" | "switching" | "auditing"
+
+interface MoveProgress {
+  readonly step: MoveStep
+  /** Total of the account's open holds. */
+  readonly held_nano: bigint
+}
+
+type MoveResult =
+  /** Also if it was moved before. `differences`: the differences that both audits of the account found. */
+  | { readonly outcome: "moved"; readonly differences: readonly Difference[] }
+  | { readonly outcome: "no_account" }
+  | { readonly outcome: "elsewhere"; readonly shard: string }
+  /** Another account of the new shard has its id. */
+  | { readonly outcome: "taken" }
+
+interface MoveOptions {
+  readonly signal?: AbortSignal
+  onProgress?(progress: MoveProgress): void
+  /** Time for which the keys are in both shards before only the new one has them. */
+  readonly rest_ms?: number
+}
+
+/** After this time, no gateway's lookup can miss the key on both the old and the new shard. */
+const REST_MS = 2_500
+/** Interval of the check for open calls of the account. */
+const LOOK_MS = 200
+/** Attempts to copy and compare, because a limit may start a new period meanwhile. */
+const COMPARISONS = 3
+
+/**
+ * Moves an account with its keys and its money, or resumes a move (D76). The next step is derived from the state of both
+ * databases, and every step is idempotent. Rejects with the driver's error if one of them cannot be reached, and can be called
+ * again.
+ */
+export async function moveAccount(
+  from: MoveShard,
+  to: MoveShard,
+  account_id: string,
+  options: MoveOptions = {},
+): Promise<MoveResult> {
+  const there = await rowOf(to, account_id)
+  const is_free = there === null || there.moved_to !== null
+  const planned: Move = { account_id, move_id: nextId(), from: from.name, to: to.name }
+  if (is_free) await from.database.execute(statements.mark(planned))
+  const here = await rowOf(from, account_id)
+  if (here === null) return { outcome: "no_account" }
+  const shard = here.moved_to ?? here.moving_to
+  if (shard === null) return { outcome: "taken" }
+  if (shard !== to.name) return { outcome: "elsewhere", shard }
+  const { moving_id } = here
+  if (moving_id === null) throw new Error("an account moves without an id of its move")
+  const move: Move = { ...planned, move_id: moving_id }
+  const moving = new Moving(from, to, move, options)
+  if (here.moved_to === null) {
+    if (there?.moved_to === from.name) await carry(to, from, account_id)
+    await moving.untilSwitched()
+  }
+  return moving.untilLive()
+}
+
+/** Ends a move that has not switched yet. True if there was one; the account is then live on its old shard. */
+export async function cancelMove({ database }: MoveShard, account_id: string): Promise<boolean> {
+  return (await database.execute(statements.unmark(account_id))).length > 0
+}
+
+/** Transfers what late settlements left on the old shard, once: the ids of credits follow from each other. */
+export async function carry(from: MoveShard, to: MoveShard, account_id: string): Promise<void> {
+  const here = await rowOf(from, account_id)
+  if (here === null || here.moving_id === null || here.moved_to !== to.name) return
+  const move = { account_id, move_id: here.moving_id, from: from.name, to: to.name }
+  for (let credit_id = move.move_id; ; credit_id = idAfter(credit_id, "next")) {
+    const left = await amountOf(from, statements.leftWith(credit_id))
+    const amount_nano = left ?? (await amountOf(from, statements.leaveRest(move, credit_id)))
+    if (amount_nano === null) return
+    const grants = await grantsOf(from, credit_id)
+    await to.database.execute(statements.arrive(move, arrivalOf(credit_id), -amount_nano, grants))
+  }
+}
+
+class Moving {
+  readonly #from: MoveShard
+  readonly #to: MoveShard
+  readonly #move: Move
+  readonly #options: MoveOptions
+
+  constructor(from: MoveShard, to: MoveShard, move: Move, options: MoveOptions) {
+    this.#from = from
+    this.#to = to
+    this.#move = move
+    this.#options = options
+  }
+
+  /** Resolves once the account is not live on the old shard, perhaps by another run. */
+  async untilSwitched(): Promise<void> {
+    const move = this.#move
+    const [prepared] = await this.#to.database.execute(statements.prepare(move))
+    if (prepared === undefined) throw new Error("the account was moved by another run meanwhile")
+    const before = await this.#pictureOf(this.#from)
+    if (!before.is_here) return
+    await this.#to.database.execute(statements.copyHashes(move, before.picture))
+    await this.#drain()
+    await Bun.sleep(this.#options.rest_ms ?? REST_MS)
+    await this.#copy()
+    this.#report("switching")
+    await this.#from.database.execute(statements.changeGrants(move))
+    await this.#from.database.execute(statements.switchOver(move))
+    const here = await rowOf(this.#from, move.account_id)
+    if (here?.moved_to !== move.to)
+      throw new Error("the account could not be switched: its move was cancelled")
+  }
+
+  async untilLive(): Promise<MoveResult> {
+    const move = this.#move
+    await carry(this.#from, this.#to, move.account_id)
+    await this.#to.database.execute(statements.open(move, arrivalOf(move.move_id)))
+    this.#report("auditing")
+    const found: Difference[] = []
+    for (const { database } of [this.#from, this.#to])
+      found.push(...(await differences(database, move.account_id)))
+    return { outcome: "moved", differences: found }
+  }
+
+  async #drain(): Promise<void> {
+    for (;;) {
+      const here = await rowOf(this.#from, this.#move.account_id)
+      const [calls] = await this.#from.database.execute<{ open: boolean }>(
+        statements.openCalls(this.#move.account_id),
+      )
+      const held_nano = BigInt(here?.held_nano ?? "0")
+      if (held_nano === 0n && calls?.open === false) return
+      this.#report("draining", held_nano)
+      await Bun.sleep(LOOK_MS)
+    }
+  }
+
+  async #copy(): Promise<void> {
+    for (let comparison = 0; comparison < COMPARISONS; comparison++) {
+      this.#report("copying")
+      const source = await this.#pictureOf(this.#from)
+      if (!source.is_here) return
+      await this.#to.database.execute(statements.copy(this.#move, source.picture, source.used))
+      const { account_id } = this.#move
+      await this.#copyPages(NIL_ID, (after) => statements.usersAfter(account_id, after), statements.copyUsers)
+      await this.#copyPages(
+        "",
+        (after) => statements.claimsAfter(account_id, after),
+        statements.copyClaims,
+        ({ call_ids }) =>
+          this.#copyPages(
+            NIL_ID,
+            (after) => statements.answersAfter(call_ids, after),
+            statements.copyAnswers,
+          ),
+      )
+      this.#report("comparing")
+      const copied = await this.#pictureOf(this.#to, source.at)
+      if (copied.picture === source.picture) return
+    }
+    throw new Error("the copy of the account is not what was copied: nothing was switched")
+  }
+
+  /** Copies users, claims or answers, in pages that begin after a row. */
+  async #copyPages(
+    first: string,
+    pageAfter: (after: string) => SQL,
+    copyOf: (move: Move, rows: string) => SQL,
+    onPage: (page: Copied) => Promise<void> = async () => {},
+  ): Promise<void> {
+    for (let after = first; ; ) {
+      const [page] = await this.#from.database.execute<Copied | { rows: null }>(pageAfter(after))
+      if (page === undefined || page.rows === null) return
+      await this.#to.database.execute(copyOf(this.#move, page.rows))
+      await onPage(page)
+      after = page.last
+    }
+  }
+
+  /** Times of one zone, so that both texts can be compared. */
+  async #pictureOf({ database }: MoveShard, at?: string): Promise<Picture> {
+    this.#options.signal?.throwIfAborted()
+    return database.transaction(
+      async (transaction) => {
+        await transaction.execute(sql`SELECT set_config('TimeZone', 'UTC', true)`)
+        const moment = at ?? (await momentOf(transaction))
+        const [found] = await transaction.execute<{ picture: string; used: string; is_here: boolean }>(
+          statements.picture(this.#move.account_id, moment),
+        )
+        if (found === undefined) throw new Error("the database did not tell the account")
+        return { ...found, at: moment }
+      },
+      { accessMode: "read only" },
+    )
+  }
+
+  #report(step: MoveStep, held_nano = 0n): void {
+    this.#options.signal?.throwIfAborted()
+    this.#options.onProgress?.({ step, held_nano })
+  }
+}
+
+interface Picture {
+  readonly picture: string
+  readonly used: string
+  /** True if the account is there; otherwise no hash finds its keys. */
+  readonly is_here: boolean
+  readonly at: string
+}
+
+/** Some rows, as a JSON text; null for none. */
+interface Copied extends Record<string, unknown> {
+  readonly rows: string
+  readonly last: string
+  readonly call_ids: string
+}
+
+/** A shard's record of an account's location. */
+interface MoveRow extends Record<string, unknown> {
+  readonly moved_to: string | null
+  readonly moving_to: string | null
+  readonly moving_id: string | null
+  readonly held_nano: string
+}
+
+/** Null if the account was never there. */
+export async function rowOf({ database }: MoveShard, account_id: string): Promise<MoveRow | null> {
+  const [row] = await database.execute<MoveRow>(statements.row(account_id))
+  return row ?? null
+}
+
+async function momentOf(database: Db): Promise<string> {
+  const [row] = await database.execute<{ at: string }>(sql`SELECT now()::text AS at`)
+  if (row === undefined) throw new Error("the database did not tell its time")
+  return row.at
+}
+
+async function amountOf({ database }: MoveShard, question: SQL): Promise<bigint | null> {
+  const [row] = await database.execute<{ amount_nano: string }>(question)
+  return row === undefined ? null : BigInt(row.amount_nano)
+}
+
+/** The grants that have left with a credit, each with the id of its credit on the new shard, where they stay in this order. */
+async function grantsOf({ database }: MoveShard, credit_id: string): Promise<string | null> {
+  const [row] = await database.execute<{ grants: string | null }>(statements.grantsWith(credit_id))
+  if (row === undefined || row.grants === null) return null
+  const grants: unknown = JSON.parse(row.grants)
+  if (!Array.isArray(grants)) throw new Error("the grants of a move are not a list")
+  return JSON.stringify(grants.map((grant: object) => ({ ...grant, id: nextId() })))
+}
+
+/** The id of the new shard's credit for the old shard's. */
+function arrivalOf(credit_id: string): string {
+  return idAfter(credit_id, "arrival")
+}
+
+/** A UUID (RFC 9562, version 8) derived from both. */
+function idAfter(id: string, word: string): string {
+  const hash = Bun.SHA256.hash(`${id} ${word}`, "hex")
+  return `${hash.slice(0, 8)}-${hash.slice(8, 12)}-8${hash.slice(13, 16)}-8${hash.slice(17, 20)}-${hash.slice(20, 32)}`
 }

@@ -2,7 +2,69 @@ import { sql } from "drizzle-orm"
 import type { Db } from "../database/db.ts"
 import { piecesOf, type Span, scan } from "../database/span.ts"
 import { latenciesOf } from "./changes.ts"
-import { type CallsByDuration, type Distribution, distribution } from "./distribution.ts"
+
+type CallsByDuration = readonly (readonly [ms: number, calls: number])[]
+
+export interface Distribution {
+  readonly calls: number
+  /** Nearest rank. Null without values. */
+  readonly p50_ms: number | null
+  readonly p90_ms: number | null
+  readonly p99_ms: number | null
+  /** Without gaps from the first that has calls to the last. */
+  readonly buckets: readonly LatencyBucket[]
+}
+
+interface LatencyBucket {
+  readonly from_ms: number
+  readonly below_ms: number
+  readonly calls: number
+}
+
+/** Five to a power of ten, as far apart from one another as whole milliseconds let them be. */
+const STEPS = [1, 1.6, 2.5, 4, 6.3]
+const BOUNDS_MS = [
+  0,
+  ...Array.from({ length: 8 }, (_, power) => STEPS.map((step) => Math.round(step * 10 ** power))).flat(),
+].filter((bound, at, all) => bound !== all[at - 1])
+
+/** Percentiles and a histogram with logarithmic buckets. */
+export function distribution(counted: CallsByDuration): Distribution {
+  const sorted = [...counted].sort(([left], [right]) => left - right)
+  const calls = sorted.reduce((sum, [, count]) => sum + count, 0)
+  return {
+    calls,
+    p50_ms: percentile(sorted, calls, 0.5),
+    p90_ms: percentile(sorted, calls, 0.9),
+    p99_ms: percentile(sorted, calls, 0.99),
+    buckets: buckets(sorted),
+  }
+}
+
+function percentile(sorted: CallsByDuration, calls: number, share: number): number | null {
+  let rank = Math.ceil(calls * share)
+  for (const [ms, count] of sorted) {
+    rank -= count
+    if (rank <= 0) return ms
+  }
+  return null
+}
+
+function buckets(sorted: CallsByDuration): readonly LatencyBucket[] {
+  const counts = new Map<number, number>()
+  for (const [ms, calls] of sorted) {
+    const at = BOUNDS_MS.findLastIndex((bound) => bound <= ms)
+    counts.set(at, (counts.get(at) ?? 0) + calls)
+  }
+  const indexes = [...counts.keys()]
+  if (indexes.length === 0) return []
+  const [first, last] = [Math.min(...indexes), Math.max(...indexes)]
+  return BOUNDS_MS.slice(first, last + 1).map((from_ms, at) => ({
+    from_ms,
+    below_ms: BOUNDS_MS[first + at + 1] ?? from_ms * 10,
+    calls: counts.get(first + at) ?? 0,
+  }))
+}
 
 interface Latency {
   /** From admission to the first output, of the calls that had some. */

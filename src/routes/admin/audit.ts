@@ -1,6 +1,5 @@
 import { Elysia } from "elysia"
-import type { Audit, AuditOptions, AuditProgress } from "../../ledger/archive/audit.ts"
-import type { AuditRecord } from "../../ledger/archive/audit-records.ts"
+import type { Audit, AuditOptions, AuditProgress, AuditRecord } from "../../ledger/archive/audit.ts"
 import { PageQuery, pageOf } from "../../wire/admin-query.ts"
 import {
   AuditBody,

@@ -1,24 +1,24 @@
 import { AccountBody, type CallBody } from "../../../wire/admin.ts"
 import type { TimelineBody } from "../../../wire/statistics.ts"
+import { monthsSince } from "../../../wire/time.ts"
+import { type OperatorUsageReport, OperatorUsageSums } from "../../../wire/usage-report.ts"
 import { metrics } from "../../chart.ts"
-import { addressOf, withQuery } from "../../fragment.ts"
+import { addressOf, idIn, withQuery } from "../../fragment.ts"
 import { ranges, spanOf } from "../../times.ts"
 import { ask, type ListBody, tell } from "../admin-api.ts"
-import { button, el, named, replaceElement } from "../element.ts"
+import { button, type Child, el, named, replaceElement, rowButton } from "../element.ts"
 import { openDialog } from "../form.ts"
-import { choice, detail, entriesOf, moment, noteName } from "../formats.ts"
+import { callsLink, choice, detail, entriesOf, moment, none, noteName } from "../formats.ts"
 import { part, type ViewPart, type Visit, view } from "../part.ts"
-import { list } from "../table.ts"
+import { columnsOf, list } from "../table.ts"
 import { accountChip, EXTERNAL_ID } from "./accounts.ts"
 import { budgets } from "./budgets.ts"
 import { callColumns } from "./calls.ts"
 import { addCredit, credits } from "./credits.ts"
 import { customerPrices } from "./customer-prices.ts"
-import { endUsers } from "./end-users.ts"
 import { keys } from "./keys.ts"
 import { plotOf } from "./overview.ts"
 import { refusals } from "./refusals.ts"
-import { statements } from "./statements.ts"
 import { suspending } from "./suspend.ts"
 
 const CALLS = 10
@@ -163,4 +163,91 @@ function spending(visit: Visit, account: string): ViewPart {
     },
   })
   return made
+}
+
+/** The months of an account, each with its statement as a page to print and as CSV (D106). */
+export function statements(visit: Visit, account: string): ViewPart {
+  const file = (month: string, format: string, label: string) =>
+    el(
+      "a",
+      { href: `/admin/accounts/${account}/statements/${month}?format=${format}`, target: "_blank" },
+      label,
+    )
+  return list(visit, {
+    title: "Statements",
+    tools: el(
+      "a",
+      { href: addressOf("usage", null, { by: "model,day", account }) },
+      "Usage by several dimensions",
+    ),
+    columns: [
+      ["Month", ({ month }: { readonly month: string }) => month],
+      ["Statement", ({ month }) => el("span", file(month, "html", "Page"), " ", file(month, "csv", "CSV"))],
+    ],
+    empty: "No months yet.",
+    async load(signal) {
+      const { created_at } = await ask<AccountBody>(`/accounts/${account}`, signal)
+      return { data: monthsSince(new Date(created_at), new Date()).map((month) => ({ month })) }
+    },
+  })
+}
+
+type EndUserRow = OperatorUsageReport["data"][number]
+
+/** The end users of an account, and what their calls were charged (D94). */
+function endUsers(visit: Visit, account_id: string): ViewPart {
+  const reload = () => void made.load()
+  const column = columnsOf(OperatorUsageSums)
+  const made = list(visit, {
+    title: "End users, last 30 days",
+    tools: button("Forget an end user", () => forget(account_id, "", null, reload)),
+    label: "End users",
+    key: ({ group }: EndUserRow) => group,
+    columns: [
+      ["End user", nameLink],
+      ...column.each("calls", "charge"),
+      ["Actions", (user) => forgetting(user, account_id, reload), "right"],
+    ],
+    empty: "No calls of the last 30 days name an end user.",
+    async load(signal) {
+      const { data, left_out } = await ask<OperatorUsageReport>(
+        `/usage?account=${account_id}&by=end_user`,
+        signal,
+      )
+      return { data: data.filter(({ group }) => group !== ""), left_out }
+    },
+    below: ({ left_out }) => left_out > 0 && el("p.quiet", "Only those with the highest charges are shown."),
+  })
+  return made
+}
+
+/** The group of those that have no row of their own has no id. */
+function nameLink({ group, name }: EndUserRow): Child {
+  const shown = named(name ?? group)
+  return idIn(group) === null ? shown : callsLink({ end_user: group }, shown)
+}
+
+function forgetting({ group, name }: EndUserRow, account_id: string, done: () => void): Child {
+  if (name === null) return none()
+  return rowButton("Forget", name, () => forget(account_id, group, name, done))
+}
+
+const END_USER = { name: "end_user", label: "End user", hint: "The name that clients send, or the id." }
+
+/** Asks for the end user if it is not known. */
+function forget(account_id: string, end_user: string, name: string | null, done: () => void): void {
+  openDialog({
+    title: "Forget end user",
+    text: el(
+      "p",
+      "Removes the name",
+      ...(name === null ? [""] : [" ", named(name)]),
+      " from the ledger. Calls, charges and sums keep the id.",
+    ),
+    fields: name === null ? [END_USER] : [],
+    submit: "Forget",
+    is_dangerous: true,
+    act: (values) => tell("POST", `/accounts/${account_id}/forget-end-user`, { end_user, ...values }),
+    done,
+  })
 }

@@ -1,3 +1,4 @@
+import { EstimateBody, type EstimatesBody } from "../../../wire/estimates.ts"
 import type { RefusalsBody } from "../../../wire/refusals.ts"
 import type {
   LatencyBody,
@@ -21,11 +22,11 @@ import {
 import { counted, failureWords } from "../../words.ts"
 import { ask } from "../admin-api.ts"
 import { el, named } from "../element.ts"
-import { callsLink, chip, choice, count, detail, usd } from "../formats.ts"
-import { noteAddress, part, poll, type Visit, view } from "../part.ts"
+import { callsLink, chip, choice, count, detail, modelLink, usd } from "../formats.ts"
+import { noteAddress, part, poll, type ViewPart, type Visit, view } from "../part.ts"
 import { histogram, timePlot } from "../plot.ts"
+import { columnsOf, list } from "../table.ts"
 import { auditPart } from "./audit.ts"
-import { estimates } from "./estimates.ts"
 
 const splits: readonly Split[] = ["model", "key", "account"]
 type ShownSpan = ReturnType<typeof spanOf>
@@ -229,4 +230,26 @@ function healthOf(data: readonly UpstreamBody[]): HTMLElement {
     return el("li", named(name), chip(worst?.state ?? "ready"))
   })
   return el("ul.counts", ...shown)
+}
+
+/** Proposed estimates of each model (D92). */
+export function estimates(visit: Visit): ViewPart {
+  const column = columnsOf(EstimateBody)
+  return list(visit, {
+    title: "Estimates, last 7 days",
+    label: "Estimates",
+    columns: [
+      column("model", ({ model }) => modelLink(model)),
+      ...column.each("operation", "calls", "seen.bytes_per_token", "configured.bytes_per_token"),
+      ...column.each("seen.prompt_bytes_per_token", "seen.hidden_output", "configured.hidden_output"),
+      ...column.each("error_percent.output", "error_percent.prompt"),
+    ],
+    empty: "No calls with usage in the last 7 days.",
+    load: (signal) => ask<EstimatesBody>("/estimates", signal),
+    below: ({ data }) => el("div", ...data.map(suggestionOf)),
+  })
+}
+
+function suggestionOf({ model, operation, suggestion }: EstimateBody): HTMLElement | null {
+  return suggestion === null ? null : el("p.quiet", named(model), `, ${operation}: ${suggestion}`)
 }
