@@ -133,11 +133,7 @@ const AFTER_KEY: ReadonlySet<ErrorCode> = new Set([
 
 const OF_MODEL: ReadonlySet<ErrorCode> = new Set(["model_not_allowed", "model_not_found"])
 
-/**
- * The error of a request whose key was accepted. What the ledger says of the key now comes before the faults of its body and its
- * model (D30). A ledger that does not answer adds nothing to a fault of the body; whether a model exists is only told to a
- * key that the ledger knows (D27).
- */
+/** The error after an accepted key: the ledger's word of the key comes before faults of body and model (D27, D30). */
 export async function errorAfterKeyCheck(
   ledger: Pick<CallLedger, "standing">,
   key_hash: string,

@@ -21,10 +21,7 @@ import { type Decoded, decoded } from "./schema.ts"
 import { complete, type Environ, type FaultReport, resolve, type Sources, under } from "./values.ts"
 import { parseYaml } from "./yaml.ts"
 
-/**
- * Parses `text`, a YAML file. Throws a `ConfigError` with all errors: first those of form (unknown keys, wrong types, missing
- * variables); if there are none, those of meaning (such as unknown upstreams).
- */
+/** Parses the YAML `text`. Throws a `ConfigError` with all errors of form or, if there are none, all those of meaning. */
 export function loadConfig(text: string, sources: Sources): Config {
   const { value, faults: unresolved } = resolve(parseYaml(text), sources)
   const file = complete(ConfigFile, value)

@@ -4,10 +4,7 @@ import { isObject } from "../wire/usage.ts"
 
 /** Readers of configured values: durations, sizes, URLs, defaults, and references to variables and files. */
 
-/**
- * A duration: a whole number and a unit. The unit is required, because a bare number would be ambiguous. The number of
- * digits limits it to some days, because a timer of more than 2^31 - 1 ms would fire immediately.
- */
+/** A duration with its unit. The digits limit it to some days, because a longer timer would fire immediately. */
 export const DURATION = /^(?:\d{1,8}ms|\d{1,6}s|\d{1,4}m|\d{1,2}h)$/
 
 const UNITS: Readonly<Record<string, number>> = {
@@ -169,10 +166,7 @@ function fileText(path: string, { readFile }: Sources): FoundText {
   return { expected: `the file ${named} to be readable and not empty` }
 }
 
-/**
- * The state of an environment variable. `unset`: it is empty too, and so is `NAME_FILE`. `unreadable`: `NAME_FILE` does not name
- * a readable, non-empty file. `set twice`: both are set, which is ambiguous.
- */
+/** `unset`: also if empty. `unreadable`: `NAME_FILE` names no readable, non-empty file. `set twice`: both are set. */
 type Variable =
   | { readonly state: "set"; readonly text: string }
   | { readonly state: "unset" | "unreadable" | "set twice" }

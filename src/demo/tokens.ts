@@ -1,7 +1,4 @@
-/**
- * The demo's tokens: at most four characters other than white space, with at most one white space before them. No real
- * model counts like this, but it is deterministic, linear in the text, and close enough to be believable.
- */
+/** Tokens of at most four characters, after at most one white space: deterministic, and linear in the text. */
 const TOKEN = /\s?\S{1,4}|\s/gu
 
 export function tokensOf(text: string): string[] {

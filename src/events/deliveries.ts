@@ -112,10 +112,7 @@ export class Deliveries {
     return lags
   }
 
-  /**
-   * Sends nothing more, waits a moment for answers and records what was taken. What has no answer then is aborted, and will be
-   * sent again. Leaves the sinks to other gateways.
-   */
+  /** Waits a moment for answers, records what was taken, and leaves the sinks. What is aborted will be sent again. */
   async stop(): Promise<void> {
     clearInterval(this.#timer)
     this.#is_stopping = true

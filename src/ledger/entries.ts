@@ -248,10 +248,7 @@ export interface Standing extends Owner, Multiplied {
   readonly is_limited: boolean
 }
 
-/**
- * Account and key of a key's hash, which never change, and their shard. Where it is remembered, its rules for tags and its prices may be
- * older ones; the statement that holds refuses those (D94, D100).
- */
+/** Account, key and shard of a hash. Remembered rules and prices may be older; the hold refuses those (D94, D100). */
 export interface Owner {
   /** The index of the account's shard in the list of all; 0 where there is one (D74). */
   readonly shard: number

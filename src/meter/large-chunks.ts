@@ -2,11 +2,7 @@ import type { Outlet } from "./outlet.ts"
 import { hasViewOf, LARGE_BYTES } from "./parts.ts"
 import type { Framer } from "./sse.ts"
 
-/**
- * The large chunks of one stream. Their memory is freed when their events were sent. Otherwise it would wait for a garbage
- * collection, and each chunk would come in fresh memory that the kernel must clear. So an event of 6 MiB takes 0.78 to 0.87 of
- * the time and 0.81 of the gateway's CPU.
- */
+/** The large chunks of a stream, freed once sent: a garbage collection would come later, and new memory must be cleared. */
 export class LargeChunks {
   #chunks: Uint8Array[] = []
 

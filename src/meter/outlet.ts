@@ -58,11 +58,7 @@ export class Outlet {
     this.#source = source
   }
 
-  /**
-   * Resolves when there is something to send, or nothing is to come. Ask for the stream then: headers and first events leave
-   * in one packet. A stream that has nothing to send when the server asks for it costs ten packets of a few bytes more, each
-   * of a part of the headers. Rejects when the relay fails.
-   */
+  /** Resolves when there is something to send, or nothing will come. Ask for the stream then, so that fewer packets leave. */
   ready(): Promise<void> {
     return new Promise((resolve, reject) => {
       this.#fail = reject

@@ -266,10 +266,7 @@ export class StreamRelay implements OutletSource {
     this.#options.onOutput()
   }
 
-  /**
-   * Ends the stream, once. Without evidence: rule 6, a clean and empty end. With evidence, a completed stream ends with its last
-   * event, and any other with the provider's own last event, if it sent one, or an error event.
-   */
+  /** Ends the stream, once: empty without evidence (rule 6), else by its last event, the provider's, or an error event. */
   #finish(ending: Ending, error_data: string | null = null): void {
     if (this.#ended) return
     this.#ended = true

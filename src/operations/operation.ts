@@ -7,10 +7,7 @@ import type { AgentSession, OperationName } from "../wire/call.ts"
 import type { FieldTexts } from "../wire/json.ts"
 import type { JsonObject } from "../wire/usage.ts"
 
-/**
- * An operation that the gateway sells (D63): all that distinguishes one kind of call from another. The values are in
- * `operations/`. Everything else is shared: hold, relay, failover, settlement and receipt.
- */
+/** All that distinguishes one kind of call from another (D63). Hold, relay, failover and settlement are shared. */
 export interface Operation {
   readonly name: OperationName
   readonly family: Family

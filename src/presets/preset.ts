@@ -12,10 +12,7 @@ export interface Preset {
   /** Fields that it refuses and that do not change an answer. */
   readonly drop?: readonly string[]
   readonly usage?: ReaderName
-  /**
-   * `unasked`: it reports the usage of a stream by itself, or refuses `stream_options`, so that field is not sent. The default is
-   * `asked`.
-   */
+  /** `unasked`: it reports a stream's usage by itself, or refuses `stream_options`. Default: `asked`. */
   readonly stream_usage?: "asked" | "unasked"
   /** Time for which it keeps an idle connection, less a second. Default: D59. */
   readonly idle_connection_ms?: number

@@ -210,10 +210,7 @@ const COUNT = /^\d{1,12}$/
 /** A time without a zone is in UTC. */
 const ROW_TIME = /^(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d:\d\d(?:\.\d+)?)(Z|[+-]\d\d:\d\d)?$/
 
-/**
- * The CSV of OpenRouter's activity, with a row for each request. Requests before the first and after the last may be missing, so
- * their hours are not covered. Hours between them without a request have a usage of 0.
- */
+/** OpenRouter's activity, a row for each request. Hours without one have a usage of 0, except before the first and last. */
 function openRouterPage(text: string): ExportedPage | null {
   const rows = csvRows(text)?.map(openRouterUsage)
   if (rows === undefined || rows.length === 0) return null

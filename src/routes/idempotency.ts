@@ -12,10 +12,7 @@ const HEADER = "idempotency-key"
 /** Printable ASCII. A header that is sent twice arrives as one value with a comma, and counts as that value. */
 const KEY = /^[\x21-\x7e](?:[\x20-\x7e]{0,253}[\x21-\x7e])?$/
 
-/**
- * The hashes of a call's `Idempotency-Key`, and of all that it asks for (D43): operation, body as sent, and the headers and
- * query that are forwarded. Null without the header. Throws `invalid_request` for a malformed key.
- */
+/** The hashes of a call's `Idempotency-Key` and of all that it asks for (D43). Throws for a malformed key; null without. */
 export function idempotencyOf(
   headers: Headers,
   operation: OperationName,

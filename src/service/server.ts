@@ -165,10 +165,7 @@ async function closing(answer: Response | Promise<Response>): Promise<Response> 
 /** The paths that load balancers probe (D33). */
 const PROBED = ["/livez", "/health", "/readyz", "/"]
 
-/**
- * A probe of HTTP/1.0 needs no Host (RFC 9112, 3.2), and HAProxy and others send none; `request.url` is then the path alone.
- * Bun itself refuses a request of HTTP/1.1 without Host. Null for any other request.
- */
+/** A probe of HTTP/1.0, which needs no Host (RFC 9112, 3.2): `request.url` is then the path. Null for other requests. */
 function probeOf({ url, method, headers }: Request): Request | null {
   if (headers.has("host") || !PROBED.includes(url)) return null
   return new Request(`http://localhost${url}`, { method })
@@ -181,10 +178,7 @@ function isBelow(url: string, places: readonly string[]): boolean {
   return false
 }
 
-/**
- * True if the segments of a path are its normal form too. Bun matches its routes with the path as it was sent, but
- * `request.url` has the normal form, and a proxy in front may compute another one (RFC 3986, 6.2.2.3).
- */
+/** True for a path in its normal form: Bun routes by the path as sent, and a proxy may compute another one (RFC 3986). */
 function isPlain(params: Readonly<Record<string, string>>): boolean {
   return Object.values(params).every((value) => !/^\.\.?$|[\\/]/.test(value))
 }

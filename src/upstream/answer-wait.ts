@@ -94,10 +94,7 @@ export function jsonDrain({ on_disconnect, timeouts }: Upstream): number | null 
   return on_disconnect.json === "drain" ? timeouts.total_ms : null
 }
 
-/**
- * The same for a stream. With `auto`, one that may hold output that its client was not shown is drained, because only the
- * provider's usage says what is owed; any other is read on for `leave_wait_ms`, so that an end that is on its way is taken.
- */
+/** The same for a stream. `auto` drains what may be owed by the provider's usage, and else reads on for `leave_wait_ms`. */
 export function streamDrain(
   { on_disconnect: { stream, drain_for_ms } }: Upstream,
   leave_wait_ms: number,

@@ -162,10 +162,7 @@ interface FailedAttempt {
 /** Statuses after which another upstream may be tried (D14). */
 const RETRYABLE: ReadonlySet<number> = new Set([408, 429, 500, 502, 503, 504, 529])
 
-/**
- * One attempt at one upstream, up to its response headers. Streams wait for them for `first_byte`, JSON calls for the
- * rest of `total` since `began_ms` (D31). Throws the reason of the signal if that is aborted.
- */
+/** One attempt, up to its headers, for `first_byte` or the rest of `total` (D31). Throws the signal's reason. */
 export async function attempt(
   candidate: Candidate,
   outgoing: Outgoing,
@@ -250,10 +247,7 @@ function classify(
 
 const STATUS_OF_MEANING: Readonly<Record<ErrorMeaning, number>> = { account: 402, rate: 429, content: 400 }
 
-/**
- * An answer that is not a 2xx, or whose body must not be read. After a 2xx no other upstream is tried: the provider did
- * the work. A short body is read to its end, so that the connection can be used again.
- */
+/** An answer that is no 2xx or must not be read. A short body is read, so that the connection can be reused. */
 async function refused(
   { secrets, errors }: Upstream,
   { name }: Credential,

@@ -122,10 +122,7 @@ export function providerRequestId(fields: HeaderLookup, request_id: string): str
 
 const MAX_RETRY_AFTER_S = 3_600
 
-/**
- * The wait that a provider asks for, in whole seconds up to an hour, rounded up; otherwise null. It may say so in `retry-after-ms`,
- * or in `Retry-After` as seconds, with a fraction or as a date (D17).
- */
+/** The wait that a provider asks for, in whole seconds up to an hour; null if none. As number, fraction or date (D17). */
 export function retryAfter(fields: HeaderLookup, now_ms: number): string | null {
   return wholeSeconds(waitOf(fields.get("retry-after-ms"), fields.get("retry-after"), now_ms))
 }

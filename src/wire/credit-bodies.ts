@@ -119,10 +119,7 @@ function amountOf(text: string): bigint {
   return amount_nano
 }
 
-/**
- * Throws `invalid_request` for dates, a priority or a call of a negative amount, for a call of a credit that is no refund, and for a
- * credit that would never be effective.
- */
+/** Throws `invalid_request` for fields that a negative amount or a credit of this kind cannot have, or for no time. */
 export function checkGrant({
   amount,
   kind,

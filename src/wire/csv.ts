@@ -24,10 +24,7 @@ export function* ndjsonParts(rows: readonly object[]): Generator<string> {
       .join("")
 }
 
-/**
- * A line with the names, and one for each row. Fields of objects are columns with both names and a point between them; a list is a JSON
- * text, null an empty cell. Empty without rows.
- */
+/** A header, and a line for each row. Fields of objects are columns such as `a.b`; lists are JSON. Empty without rows. */
 export function csvOf(rows: readonly object[]): string {
   return [...csvParts(rows)].join("")
 }

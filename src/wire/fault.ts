@@ -59,10 +59,7 @@ export function invalidField(param: string, expected: string): GatewayError {
   return invalidRequest(`\`${param}\`: expected ${expected}.`, param)
 }
 
-/**
- * `invalid_request` for the first fault of a query string. An unknown name comes before other faults, and the message
- * does not repeat it (D16). The value of a name that is set more than once is a list.
- */
+/** The first fault of a query: an unknown name, which is not repeated (D16), before others. A name given twice is a list. */
 export function queryFault(errors: readonly ValueError[]): GatewayError {
   const unknown = errors.find(({ type }) => type === ValueErrorType.ObjectAdditionalProperties)
   if (unknown !== undefined) return unknownParameter(unknown.schema)

@@ -26,10 +26,7 @@ const TOKENS_PER_SECOND = 32
 /** The fewest bytes of MP3 that are one token: 6 kbit/s at 32 tokens a second, rounded down. */
 const SOUND_BYTES_PER_TOKEN = 16
 
-/**
- * The medium that a string is; null for text. It is one if it is a data URL with other than text, or Base64 that begins as a
- * picture, a sound or a file does. `is_data` says that its field holds Base64 in any case.
- */
+/** The medium that a string is, as a data URL or by how its Base64 begins (`is_data`: in any case); null for text. */
 export function mediaIn(text: string, kind: MediaKind | null, is_data: boolean): FoundMedia | null {
   const head = text.slice(0, HEAD_CHARACTERS)
   const url = DATA_URL.exec(head)

@@ -2,10 +2,7 @@ import { type Static, Type } from "@sinclair/typebox"
 import { type OperationName, operationNames } from "./call.ts"
 import { nullable } from "./field.ts"
 
-/**
- * The configuration has no release dates, and the time of the start would change the bytes of the list. The messages
- * API defines the epoch as "unknown".
- */
+/** The epoch: "unknown" in the messages API. There are no release dates, and a start time would change the list. */
 const CREATED_S = 0
 const CREATED_AT = "1970-01-01T00:00:00Z"
 

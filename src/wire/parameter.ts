@@ -182,10 +182,7 @@ export function wholeNumber(maximum: number, otherwise: number, description: str
   return Type.Unsafe<number>(schema)
 }
 
-/**
- * The query string of an operation, with optional parameters, and `required` ones before them. Unknown names are refused, because a
- * mistyped filter would filter nothing.
- */
+/** The schema of a query. Unknown names are refused, because a mistyped filter would filter nothing. */
 export function query<Given extends TProperties, Required extends TProperties = Record<never, never>>(
   parameters: Given,
   required?: Required,

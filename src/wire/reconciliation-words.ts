@@ -8,10 +8,7 @@ export type Provider = (typeof providers)[number]
 export const causes = ["attempts", "estimates", "cut", "boundary", "elsewhere"] as const
 export type Cause = (typeof causes)[number]
 
-/**
- * `no_data`: the export does not cover the step. `too_young`: the provider may still add to it. `not_sold`: we have no call to
- * such a model in the whole time, so its price is not known.
- */
+/** `no_data`: not in the export. `too_young`: may still change. `not_sold`: without a call, the price is unknown. */
 export const comparedStates = ["compared", "no_data", "too_young", "not_sold"] as const
 export type ComparedState = (typeof comparedStates)[number]
 

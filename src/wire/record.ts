@@ -27,10 +27,7 @@ type RecordOf<Body, Given> = {
   >
 }
 
-/**
- * The fields of a record that a schema has, in the schema's order, with times and amounts printed. All other fields of the record
- * stay inside.
- */
+/** The fields of a record that its schema has, in that order, with times and amounts printed. */
 export function bodyOf<Schema extends TObject, Given extends object>(
   { properties }: Schema,
   record: Given & RecordOf<Static<Schema>, Given>,

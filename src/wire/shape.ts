@@ -31,10 +31,7 @@ const NAME_BITS = 1 << 17
 /** Random, so that nobody can choose names whose hashes collide. */
 const SEED = crypto.getRandomValues(new Uint32Array(1))[0] ?? 0
 
-/**
- * The shape of a JSON text, measured before it is parsed: the parser takes seconds for some texts of a few MiB. The text can
- * be given in pieces. Long strings are skipped by native searches, so a long prompt costs almost nothing.
- */
+/** A JSON text's shape, measured before it is parsed, which takes seconds for some texts. It can come in pieces. */
 export class Shape {
   /** True if there are numbers that a double may not hold, by their digits or an exponent. */
   has_long_numbers = false

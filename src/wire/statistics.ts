@@ -45,10 +45,7 @@ export interface StatisticsSpan {
   readonly model: string | undefined
 }
 
-/**
- * The default of `to` is now, including this millisecond, and of `from` 24 hours earlier. Throws `invalid_request` for
- * a range that is negative or too long.
- */
+/** `to` is now by default, `from` 24 hours earlier. Throws `invalid_request` for a negative or too long range. */
 export function statisticsSpan(query: Static<typeof StatisticsQuery>, now: Date): StatisticsSpan {
   const { to = new Date(now.getTime() + 1), account, key, model } = query
   const { from = new Date(Math.max(0, to.getTime() - DEFAULT_HOURS * 3_600_000)) } = query

@@ -56,10 +56,7 @@ export interface UsageRange {
   readonly further: readonly Grouping[]
 }
 
-/**
- * The default of `to` is now, including this millisecond, of `from` the last 30 UTC days, and of `by` the day. Throws
- * `invalid_request` for a range that is negative or too long.
- */
+/** By default the last 30 UTC days, by day. Throws `invalid_request` for a range that is negative or too long. */
 export function usageRange(query: Static<typeof UsageQuery>, now: Date): UsageRange {
   const { to = new Date(now.getTime() + 1), by: [by = "day", ...further] = [] } = query
   const { from = daysBefore(to, DEFAULT_DAYS - 1) } = query

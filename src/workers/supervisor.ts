@@ -121,10 +121,7 @@ export class Supervisor {
   }
 }
 
-/**
- * Listens briefly without sharing the port. Sockets that share one do not refuse each other, so without this a second
- * gateway on the same port would go unnoticed. Resolves with the port; rejects with the sentence that says why not.
- */
+/** Listens briefly without sharing the port, to notice a second gateway on it. Rejects with a sentence. */
 async function findPort(address: Listening): Promise<number> {
   const probe = new Server({ handle: () => new Response(null, { status: 503 }) }, address)
   const found = probe.port

@@ -110,11 +110,7 @@ export interface AccountFilter {
   readonly last?: Account | null
 }
 
-/**
- * The accounts that are in this shard. Every page reads all accounts that match once, so it takes longer with more accounts, but
- * never more than the deadline of the operators' questions. An account whose value changes between two pages may be missed or
- * come twice.
- */
+/** The accounts in this shard. One whose sorted value changes between two pages may be missed or come twice. */
 export async function listAccounts(
   database: Db,
   page: Page,

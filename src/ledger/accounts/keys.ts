@@ -107,10 +107,7 @@ export async function insertKey(
   return { outcome: inserted.length > 0 ? "created" : "known", key: made }
 }
 
-/**
- * Takes the lock that every statement needs to hold or end the account's calls, so that later reads of the transaction are
- * complete. False without such an account. Throws `AccountMoving` during a move, which copies its keys (D76).
- */
+/** Takes the lock of all statements about the account's calls. False without the account. Throws `AccountMoving` (D76). */
 export async function lockAccount(transaction: Db, id: string): Promise<boolean> {
   await transaction.execute(sql`SELECT set_config('lock_timeout', ${String(LOCK_MS)}, true)`)
   const [account] = await transaction
@@ -158,11 +155,7 @@ export async function getKey(database: Db, id: string): Promise<Key | null> {
   return key === undefined ? null : keyOf(key)
 }
 
-/**
- * Changes a key for every request that arrives from now on (D42); null when there is no such key. A limit that is set,
- * also to the amount that it has, counts anew what the calls of its period have cost and hold. Rejects with `AccountMoving` during
- * a move (D76).
- */
+/** Changes a key (D42); null without it. A limit that is set counts its period's calls anew. Throws `AccountMoving` (D76). */
 export async function changeKey(
   database: Db,
   id: string,

@@ -1,7 +1,4 @@
-/**
- * Result of making a resource, once by its id. `known`: it was made before, and nothing has changed. `conflict`: the id, or another value
- * that only one may have, is that of another resource or account.
- */
+/** `known`: it was made before, and nothing has changed. `conflict`: another one has the id, or another unique value. */
 export type Made<Name extends string, Resource, Refusal extends string> =
   | ({ readonly outcome: "created" | "known" } & { readonly [Each in Name]: Resource })
   | NotMade<Refusal>

@@ -29,10 +29,7 @@ export function inSchema(text: string, { schema = USUAL_SCHEMA }: Address): stri
   return schema === USUAL_SCHEMA ? text : text.replace(WRITTEN, `"${schema}"`)
 }
 
-/**
- * A pool of postgres.js connections to `address`, opened at the first query. With several hosts, each connection goes to the
- * one that takes writes, and rejects with `NoPrimary` if there is none, because the driver would retry without a pause.
- */
+/** A pool to `address`, or to the host of several that takes writes. Rejects with `NoPrimary` if there is none. */
 export function connect<Types extends Record<string, postgres.PostgresType> = Record<never, never>>(
   address: Address,
   given: postgres.Options<Types> = {},

@@ -113,10 +113,7 @@ export interface MoveShard {
   readonly database: Db
 }
 
-/**
- * Progress of a move. `draining`: waits for the account's open calls. `copying`, `comparing`: the account has no open calls.
- * `switching`: the move can no longer be cancelled. `auditing`: the new shard serves calls.
- */
+/** `draining`: waits for open calls. `switching`: cannot be cancelled any longer. `auditing`: the new shard serves calls. */
 type MoveStep = "draining" | "copying" | "comparing" | "switching" | "auditing"
 
 interface MoveProgress {
@@ -147,11 +144,7 @@ const LOOK_MS = 200
 /** Attempts to copy and compare, because a limit may start a new period meanwhile. */
 const COMPARISONS = 3
 
-/**
- * Moves an account with its keys and its money, or resumes a move (D76). The next step is derived from the state of both
- * databases, and every step is idempotent. Rejects with the driver's error if one of them cannot be reached, and can be called
- * again.
- */
+/** Moves an account or resumes a move (D76), by idempotent steps. If it rejects with the driver's error, call it again. */
 export async function moveAccount(
   from: MoveShard,
   to: MoveShard,

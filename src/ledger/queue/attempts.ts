@@ -68,10 +68,7 @@ interface QueuedAttempts {
   readonly resolve: (written: AttemptOutcome) => void
 }
 
-/**
- * Writes attempts as soon as they have failed, in the background: tries each until it is in the ledger, and spools it until then
- * (D93). The calls in flight bound how many wait, because no call starts while the ledger takes nothing.
- */
+/** Writes failed attempts in the background (D93), each until it is in the ledger, and spools it until then. */
 export class AttemptQueue {
   readonly #queue: BatchQueue<QueuedAttempts, boolean>
   readonly #spool: Spool

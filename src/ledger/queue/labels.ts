@@ -29,10 +29,7 @@ interface Content {
   readonly tags: Tags
 }
 
-/**
- * `is_full`: the account has had its new combinations of this day. They are counted once for each account, because an account that
- * has had them would otherwise take the time of all. Each row is found by an index, also when the tables grow.
- */
+/** `is_full`: the account has had its new combinations of this day, which are counted once for each account. */
 const find = statement(
   "labels",
   sql`

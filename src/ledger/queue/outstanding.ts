@@ -36,10 +36,7 @@ export class Outstanding {
     return this.#holds.get(id)
   }
 
-  /**
-   * Raises the floor, so that a sweeper need not read the whole life of this process. Ids of one process only increase, so an
-   * id made now is below all later ones. Once it is old enough, no call below it is on its way.
-   */
+  /** Raises the floor for sweepers: ids only increase, and below one that is old enough no call is on its way. */
   raise(now_ms = performance.now()): string {
     this.#marks.push({ id: nextId(), made_at: now_ms })
     const old = this.#marks.findLastIndex(({ made_at }) => made_at <= now_ms - ID_AGE_MS)

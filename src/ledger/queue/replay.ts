@@ -23,10 +23,7 @@ interface ReplayParts {
   readonly log: LedgerLog
 }
 
-/**
- * Writes the spooled ends and attempts of other processes of this data directory into the ledger (D27), and deletes their files once the
- * processes are dead. A file with a line that was not applied stays, because somebody is owed that money.
- */
+/** Writes what other processes of this directory spooled (D27). A file stays while a line of a dead one is not applied. */
 export class Replay {
   readonly #parts: ReplayParts
   /** The content of each file when it was replayed; `whole` if all of it is in the ledger. */

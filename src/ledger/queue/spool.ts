@@ -138,10 +138,7 @@ const line = TypeCompiler.Compile(Line)
 const attemptLine = TypeCompiler.Compile(AttemptLine)
 const olderLine = TypeCompiler.Compile(OlderLine)
 
-/**
- * Ends and attempts that the database has not taken yet, one JSON object per line, each synced to the disk (D27). A file belongs to
- * one process, but any other may write its entries into the ledger: they are idempotent.
- */
+/** Ends and attempts that the database has not taken (D27): lines of JSON, synced to disk, for any process to write. */
 export class Spool {
   readonly #folder: string
   readonly #gateway_id: string

@@ -207,10 +207,7 @@ function narrowed(name: string, { account_id, key_id, terms_id }: EntryColumns, 
   ]
 }
 
-/**
- * The condition on rows of sums: the total, or each key. A key's rows are found by an index on its account; on a shard that no
- * longer has the key, `account_ids` name the accounts (D74).
- */
+/** The condition on rows of sums: the total, or each key. `account_ids`: of a shard that no longer has the key (D74). */
 function summedFor(name: string, columns: EntryColumns, wanted: ChangeFilter): SQL {
   const { account_ids, key_id, is_total } = wanted
   const account = of(name, columns.account_id)

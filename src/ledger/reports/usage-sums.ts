@@ -203,10 +203,7 @@ ORDER BY s.is_whole DESC, s.charge_nano DESC, s.calls DESC, ${grouped}
 LIMIT ${sql.raw(String(most + 1))}`
 }
 
-/**
- * The sources of a report. Sums of hours and days have the account, the key, and the model, operation and upstream, which are in the
- * terms; sums of days have the labels. A session and the key of an upstream are in entries only.
- */
+/** Hours and days have the account, the key and the terms; days the labels; only entries sessions and upstream keys. */
 function piecesFor(range: GroupedSpan, groupings: readonly Grouping[], until: SummedUntil) {
   const of_entries = groupings.includes("session") || groupings.includes("upstream_key")
   if (groupings.some(isOfLabels) && !of_entries && !groupings.includes("hour"))

@@ -6,10 +6,7 @@ import { ledger, moment, xid8 } from "./tables.ts"
 /** Stands for end users and values of tags beyond the bounds (D94). No client's tag can have this value. */
 export const OTHER = "(other)"
 
-/**
- * Labels of calls (D94): one immutable row for each combination of an end user and tags that an account's calls have had. The id
- * is random, so that a database that has lost commits never gives it to another combination.
- */
+/** A row for each end user and tags of an account's calls (D94). Random ids are never reused after lost commits. */
 export const labels = ledger.table(
   "labels",
   {

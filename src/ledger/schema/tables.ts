@@ -159,10 +159,7 @@ export const keys = ledger.table(
     /** Names of tags without which a call is refused; null for none. */
     required_tags: text("required_tags").array(),
     ignores_client_tags: boolean("ignores_client_tags").notNull().default(false),
-    /**
-     * Counts the changes of these three, and rotations, so that the statement that holds can refuse a call that obeys older rules or
-     * may have been sent with a replaced secret.
-     */
+    /** Counts the changes of these three, and rotations, so that the hold refuses calls by older rules or secrets. */
     labels_version: integer("labels_version").notNull().default(0),
     /** A path in the account's tree of groups, such as `acme/search` (D97). Its parents are the paths that it begins with. */
     group_path: text("group_path"),

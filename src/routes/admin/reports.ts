@@ -24,10 +24,7 @@ import { accountExample, keyExample, ofLedger, operatorUsageExample } from "../r
 import { answer } from "../reference/operation.ts"
 import type { Operators } from "./operators.ts"
 
-/**
- * The reports about the calls of a time range: `/admin/usage` (D48), for plots `/admin/timeline`, `/admin/latency` and
- * `/admin/outcomes` (D51), and `/admin/refusals` (D80), `/admin/attempts` (D93) and `/admin/usage-notes` (D87, D90).
- */
+/** Reports of a time range (D48, D51, D80, D87, D90, D93). */
 export function reportRoutes({ ledger }: Operators) {
   return new Elysia({ name: "admin-reports" })
     .get(

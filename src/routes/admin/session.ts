@@ -151,10 +151,7 @@ function signatureOf(random: string, admin_token: string): string {
   return new Bun.CryptoHasher("sha256", admin_token).update(`session ${random}`).digest("base64url")
 }
 
-/**
- * True if a request comes from a page of this gateway. Browsers send `Sec-Fetch-Site`, but not over plain HTTP to another machine.
- * There they still send `Origin` with every request that is not a GET or HEAD.
- */
+/** True for a page of this gateway, by `Sec-Fetch-Site`, or over plain HTTP by `Origin`, which GET and HEAD lack. */
 function isOwnOrigin(headers: Headers, method: string): boolean {
   const site = headers.get("sec-fetch-site")
   if (site !== null) return site === "same-origin"

@@ -40,10 +40,7 @@ const EXAMPLES: readonly (readonly [operation: OperationName, name: string])[] =
 
 const DOCUMENT = "/docs/json"
 
-/**
- * `GET /docs`: the API reference, with all its assets served from here. `GET /docs/json`: the OpenAPI document of every
- * route of the application. Its examples name configured models, so that a reader can run them.
- */
+/** `/docs`: the reference, with all assets. `/docs/json`: the OpenAPI document, whose examples name configured models. */
 export function docs(models: () => readonly Model[]) {
   return new Elysia({ name: "docs" }).use(openApi(models)).use(
     pageRoutes({

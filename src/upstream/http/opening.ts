@@ -34,10 +34,7 @@ type Lookup = (hostname: string) => Promise<readonly string[]>
 const systemLookup: Lookup = async (hostname) =>
   (await lookup(hostname, { all: true })).map(({ address }) => address)
 
-/**
- * Opens a socket to an origin within `connect_ms`: the name is looked up, its addresses are tried in turn, and TLS is
- * negotiated. `open` takes the first socket that can be used; or `fail` is called, once.
- */
+/** Opens a socket within `connect_ms`, by each address of the name in turn, and TLS. Calls `open` or `fail`, once. */
 export class Opening {
   readonly #origin: ServerOrigin
   readonly #done: Done

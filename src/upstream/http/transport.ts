@@ -1,9 +1,6 @@
 import type { Exchange } from "./exchange.ts"
 
-/**
- * The interface of a transport (D59): it takes a request and immediately returns an exchange, which receives the answer as it
- * arrives. `direct.ts` is the gateway's own client, and `fetch.ts` the runtime's.
- */
+/** The interface of transports (D59): `direct.ts` is the gateway's own client, and `fetch.ts` the runtime's. */
 
 /**
  * Posts `body`, a text in parts, to `path` below the base URL with these header fields. Redirects are not followed, and
@@ -40,10 +37,7 @@ export interface Tls {
   readonly key: string | null
 }
 
-/**
- * Time for which an idle connection is kept if neither the configuration nor the server sets it (D59). Long with TLS, because a
- * handshake delays the first token; short without it, because local servers close theirs after 5 s.
- */
+/** Idle time of connections by default (D59): long with TLS, whose handshake delays the first token; short without. */
 export const DEFAULT_IDLE_MS = { secured: 30_000, plain: 4_000 }
 
 /** The head of an answer (RFC 9112 section 2). */
