@@ -1,3 +1,4 @@
+import { Marks } from "../wire/shape.ts"
 import { type JsonObject, readServiceTier } from "../wire/usage.ts"
 import { parsePayload } from "./output.ts"
 
@@ -142,11 +143,12 @@ export class LargeAnswer implements JsonPosition {
   }
 
   take(chunk: Uint8Array): void {
+    const marks = new Marks(chunk)
     let capture_start = 0
     let at = 0
     while (at < chunk.byteLength && !this.#stray) {
       if (this.#in_string) {
-        at = this.#readString(chunk, at)
+        at = this.#readString(chunk, marks, at)
         continue
       }
       const byte = chunk[at] ?? 0
@@ -240,7 +242,7 @@ export class LargeAnswer implements JsonPosition {
   }
 
   /** Reads on within a string. Returns where it ends in this chunk. */
-  #readString(chunk: Uint8Array, start: number): number {
+  #readString(chunk: Uint8Array, marks: Marks, start: number): number {
     let at = start
     if (this.#escaped) {
       this.#escaped = false
@@ -248,7 +250,7 @@ export class LargeAnswer implements JsonPosition {
       this.#string_bytes += chunk[at] === LETTER_U ? -2 : 1
       at += 1
     }
-    const end = stringPieceEnd(chunk, at)
+    const end = marks.next(at)
     this.#string_bytes += end - at
     if (this.#is_read && this.#text.length < MAX_KEY_BYTES) {
       this.#text += Buffer.from(
@@ -290,23 +292,4 @@ export class LargeAnswer implements JsonPosition {
     this.#kept.set(this.keys[0] ?? "", is_small ? Buffer.concat(this.#capturing).toString() : TOO_LONG)
     this.#capturing = null
   }
-}
-
-/** Most strings are shorter than this, and for them a loop is faster than a native search. */
-const NEAR_BYTES = 64
-
-/** The position of the next quote or backslash, or the end of the chunk. */
-function stringPieceEnd(chunk: Uint8Array, start: number): number {
-  const near = Math.min(start + NEAR_BYTES, chunk.byteLength)
-  for (let at = start; at < near; at++) {
-    if (chunk[at] === QUOTE || chunk[at] === BACKSLASH) return at
-  }
-  const rest = chunk.subarray(near)
-  const quote = indexOf(rest, QUOTE)
-  return near + indexOf(rest.subarray(0, quote), BACKSLASH)
-}
-
-function indexOf(bytes: Uint8Array, byte: number): number {
-  const at = bytes.indexOf(byte)
-  return at === -1 ? bytes.byteLength : at
 }

@@ -115,9 +115,7 @@ export class Shape {
       at++
     }
     for (;;) {
-      const near = Math.min(at + NEAR_BYTES, bytes.length)
-      while (at < near && bytes[at] !== QUOTE && bytes[at] !== BACKSLASH) at++
-      if (at === near && at < bytes.length) at = marks.next(at)
+      at = marks.next(at)
       if (at >= bytes.length) return at
       if (bytes[at] === QUOTE) {
         this.#in_string = false
@@ -156,7 +154,7 @@ export class Shape {
 }
 
 /** The quotes and backslashes of a piece, asked for in rising order: each search is repeated only once it is passed. */
-class Marks {
+export class Marks {
   readonly #bytes: Uint8Array
   #quote = -1
   #backslash = -1
@@ -167,8 +165,11 @@ class Marks {
 
   /** The first one at or after `from`; the length when there is none. */
   next(from: number): number {
-    if (this.#quote < from) this.#quote = this.#find(QUOTE, from)
-    if (this.#backslash < from) this.#backslash = this.#find(BACKSLASH, from)
+    const bytes = this.#bytes
+    const near = Math.min(from + NEAR_BYTES, bytes.length)
+    for (let at = from; at < near; at++) if (bytes[at] === QUOTE || bytes[at] === BACKSLASH) return at
+    if (this.#quote < near) this.#quote = this.#find(QUOTE, near)
+    if (this.#backslash < near) this.#backslash = this.#find(BACKSLASH, near)
     return Math.min(this.#quote, this.#backslash)
   }
 

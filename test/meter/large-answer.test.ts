@@ -134,3 +134,12 @@ describe("D5 a JSON answer that is not kept says the same as one that is", () =>
     )
   })
 })
+
+test("D41 a long text with few escapes is not searched for its end at each of them", () => {
+  const content = `${"x".repeat(98)}\n`.repeat(40_000)
+  const bytes = bytesOf(said({ content }))
+  const before_ms = performance.now()
+  expect(read([bytes])).toMatchObject({ whole: true, output_bytes: content.length })
+  // 2.4 s on a quiet machine if it is.
+  expect(performance.now() - before_ms).toBeLessThan(400)
+})
