@@ -126,94 +126,59 @@ const parts = (...content: readonly object[]) => ({ messages: [{ role: "user", c
 const FOR_AN_HOUR = { cache_control: { ttl: "1h" } }
 
 describe("D60 what a request asks for besides text", () => {
-  const rows: [string, OperationName, object, object][] = [
-    ["text", "chat", {}, {}],
-    ["audio", "chat", parts({ type: "input_audio" }), { audio_input: "messages" }],
-    ["spoken output", "chat", { modalities: ["text", "audio"] }, { audio_output: "modalities" }],
-    ["pictures as output (R6)", "chat", { modalities: ["image", "text"] }, { image_output: "modalities" }],
-    ["another kind of output", "chat", { modalities: ["video"] }, { modality: "modalities" }],
-    ["text output", "chat", { modalities: ["text"] }, {}],
-    ["no voice", "chat", { audio: null }, {}],
-    ["search options", "chat", { web_search_options: {} }, { web_search: "web_search_options" }],
-    ["a search that is off", "chat", { search_parameters: { mode: "off" }, enable_search: false }, {}],
+  const rows: [OperationName, object, object][] = [
+    ["chat", {}, {}],
+    ["chat", parts({ type: "input_audio" }), { audio_input: "messages" }],
+    ["chat", { modalities: ["text", "audio"] }, { audio_output: "modalities" }],
+    ["chat", { modalities: ["image", "text"] }, { image_output: "modalities" }],
+    ["chat", { modalities: ["video"] }, { modality: "modalities" }],
+    ["chat", { modalities: ["text"] }, {}],
+    ["chat", { audio: null }, {}],
+    ["chat", { web_search_options: {} }, { web_search: "web_search_options" }],
+    ["chat", { search_parameters: { mode: "off" }, enable_search: false }, {}],
+    ["chat", { search_options: { forced_search: true } }, { web_search: "search_options" }],
+    ["chat", { plugins: [{ id: "web" }] }, { web_search: "plugins" }],
+    ["chat", { plugins: [{ id: "file-parser" }] }, { page: "plugins" }],
+    ["chat", { plugins: [{ id: "fusion" }] }, { plugin: "plugins" }],
+    ["chat", { plugins: [7] }, { plugin: "plugins" }],
+    ["chat", { plugins: [{ id: "response-healing" }] }, {}],
+    ["chat", { extra_body: { enable_search: true } }, { web_search: "extra_body" }],
     [
-      "options of a search (R6)",
-      "chat",
-      { search_options: { forced_search: true } },
-      { web_search: "search_options" },
-    ],
-    ["a plugin", "chat", { plugins: [{ id: "web" }] }, { web_search: "plugins" }],
-    ["a plugin by the page (R6)", "chat", { plugins: [{ id: "file-parser" }] }, { page: "plugins" }],
-    ["a plugin of nobody", "chat", { plugins: [{ id: "fusion" }] }, { plugin: "plugins" }],
-    ["a plugin that is no object", "chat", { plugins: [7] }, { plugin: "plugins" }],
-    ["a plugin that costs nothing", "chat", { plugins: [{ id: "response-healing" }] }, {}],
-    [
-      "switches within extra_body (R6)",
-      "chat",
-      { extra_body: { enable_search: true } },
-      { web_search: "extra_body" },
-    ],
-    [
-      "within it, of Gemini",
       "chat",
       { extra_body: { google: { cached_content: "c" } } },
       { hidden: "extra_body.google.cached_content" },
     ],
-    ["a cache of an hour", "chat", FOR_AN_HOUR, { cache_write_1h: "cache_control" }],
+    ["chat", FOR_AN_HOUR, { cache_write_1h: "cache_control" }],
+    ["chat", parts({ type: "text", cache_control: { ttl: "1h" } }), { cache_write_1h: "messages" }],
     [
-      "of a part",
-      "chat",
-      parts({ type: "text", cache_control: { ttl: "1h" } }),
-      { cache_write_1h: "messages" },
-    ],
-    [
-      "of a breakpoint",
       "responses",
       { input: [{ role: "user", content: [{ prompt_cache_breakpoint: { ttl: "1h" } }] }] },
       { cache_write_1h: "input" },
     ],
-    ["of a tool's function", "chat", { tools: [{ function: FOR_AN_HOUR }] }, { cache_write_1h: "tools" }],
-    [
-      "of the advisor",
-      "messages",
-      { tools: [{ name: "f", caching: { ttl: "1h" } }] },
-      { cache_write_1h: "tools" },
-    ],
-    [
-      "a cache of twelve hours",
-      "responses",
-      { prompt_cache_options: { ttl: "12h" } },
-      { cache_ttl: "prompt_cache_options" },
-    ],
-    ["a cache of five minutes", "messages", { cache_control: { type: "ephemeral", ttl: "5m" } }, {}],
-    ["what a tool was called with", "messages", parts({ type: "tool_use", input: FOR_AN_HOUR }), {}],
-    ["a service tier", "chat", { service_tier: "flex" }, { service_tier: "service_tier" }],
-    ["the model's own", "chat", { service_tier: "on_demand" }, {}],
-    ["more than a client should say", "chat", { chat_template: "x" }, { refused: "chat_template" }],
-    ["another payer", "messages", { billing_policy: {} }, { refused: "billing_policy" }],
-    ["many answers of which one is shown", "chat", { best_of: 20 }, { refused: "best_of" }],
-    ["one answer", "chat", { best_of: 1, n_cmpl: 1, n: 1 }, {}],
-    ["many answers by the name of llama.cpp", "chat", { n: 1, n_cmpl: 8 }, { refused: "n_cmpl" }],
-    ["many answers where an operation has one", "responses", { n: 2 }, { refused: "n" }],
-    ["a number that no double holds", "chat", { best_of: JSON.rawJSON("1e400") }, { refused: "best_of" }],
-    [
-      "such a number within",
-      "chat",
-      { reasoning: { mode: JSON.rawJSON("1e400") } },
-      { refused: "reasoning.mode" },
-    ],
-    ["an object that has no text", "chat", { best_of: { toString: 1, valueOf: 1 } }, { refused: "best_of" }],
-    ["the same for a field of an object", "chat", { thinking: { type: { toString: 1 } } }, {}],
-    ["betas in the body", "messages", { anthropic_beta: ["x", "fast-mode-1"] }, { speed: "anthropic_beta" }],
-    ["a stored prompt of LiteLLM", "chat", { prompt_id: "p" }, { hidden: "prompt_id" }],
-    [
-      "more thought than a price knows",
-      "responses",
-      { reasoning: { mode: "pro" } },
-      { refused: "reasoning.mode" },
-    ],
+    ["chat", { tools: [{ function: FOR_AN_HOUR }] }, { cache_write_1h: "tools" }],
+    ["messages", { tools: [{ name: "f", caching: { ttl: "1h" } }] }, { cache_write_1h: "tools" }],
+    ["responses", { prompt_cache_options: { ttl: "12h" } }, { cache_ttl: "prompt_cache_options" }],
+    ["messages", { cache_control: { type: "ephemeral", ttl: "5m" } }, {}],
+    ["messages", parts({ type: "tool_use", input: FOR_AN_HOUR }), {}],
+    ["chat", { service_tier: "flex" }, { service_tier: "service_tier" }],
+    ["chat", { service_tier: "on_demand" }, {}],
+    ["chat", { chat_template: "x" }, { refused: "chat_template" }],
+    ["messages", { billing_policy: {} }, { refused: "billing_policy" }],
+    ["chat", { best_of: 20 }, { refused: "best_of" }],
+    ["chat", { best_of: 1, n_cmpl: 1, n: 1 }, {}],
+    ["chat", { n: 1, n_cmpl: 8 }, { refused: "n_cmpl" }],
+    ["responses", { n: 2 }, { refused: "n" }],
+    ["chat", { best_of: JSON.rawJSON("1e400") }, { refused: "best_of" }],
+    ["chat", { reasoning: { mode: JSON.rawJSON("1e400") } }, { refused: "reasoning.mode" }],
+    ["chat", { best_of: { toString: 1, valueOf: 1 } }, { refused: "best_of" }],
+    ["chat", { thinking: { type: { toString: 1 } } }, {}],
+    ["messages", { anthropic_beta: ["x", "fast-mode-1"] }, { speed: "anthropic_beta" }],
+    ["chat", { prompt_id: "p" }, { hidden: "prompt_id" }],
+    ["responses", { reasoning: { mode: "pro" } }, { refused: "reasoning.mode" }],
   ]
-  test.each(rows)("%s", (_, operation, fields, asks) => expect(asked(operation, fields)).toEqual(asks))
+  test.each(rows)("%s %j asks for %j", (operation, fields, asks) =>
+    expect(asked(operation, fields)).toEqual(asks),
+  )
 
   test.each<[unknown, string | null]>([
     ["auto", null],
@@ -231,78 +196,55 @@ const SEARCHES = { web_search: "tools" }
 
 describe("D61 tools by their type without its date", () => {
   const FUNCTION = { type: "function", function: { name: "f" } }
-  const rows: [string, OperationName, object, object][] = [
-    ["a function", "chat", { type: "function", function: { name: "web_search" } }, {}],
-    ["a function without a type", "chat", { function: { name: "f" } }, {}],
-    ["a function by its name", "chat", { name: "f" }, {}],
-    ["functions in Gemini's form", "chat", { functionDeclarations: [{ name: "f" }] }, {}],
-    ["a search", "chat", { type: "web_search_20250305" }, SEARCHES],
-    ["a search without a type", "chat", { google_search: {} }, SEARCHES],
-    ["a search in its own spelling", "chat", { googleSearch: {} }, SEARCHES],
-    ["a search beside functions", "chat", { function_declarations: [], google_search: {} }, SEARCHES],
-    ["a search in a function", "chat", { ...FUNCTION, google_search: {} }, SEARCHES],
-    ["a search in a function without a type", "chat", { name: "f", googleSearch: {} }, SEARCHES],
-    ["a search in a tool", "messages", { name: "f", web_search: {} }, { web_search: "tools[0]" }],
-    ["no search in a function", "chat", { ...FUNCTION, google_search: null }, {}],
-    ["tokens alone", "chat", { url_context: {} }, { provider_work: "tools" }],
-    ["a fee", "chat", { type: "x_search" }, { "tool_run:x_search": "tools" }],
-    ["nobody's", "chat", { type: "anything_20270101" }, { hosted_tool: "tools" }],
-    ["nobody's without a type", "chat", { anything: {} }, { hosted_tool: "tools" }],
-    ["nothing at all", "chat", {}, { hosted_tool: "tools" }],
-    ["another spelling of a type", "chat", { type: "Web_Search" }, { hosted_tool: "tools" }],
-    ["a search of another date", "responses", { type: "web_search_2025_08_26" }, { web_search: "tools[0]" }],
+  const rows: [OperationName, object, object][] = [
+    ["chat", { type: "function", function: { name: "web_search" } }, {}],
+    ["chat", { function: { name: "f" } }, {}],
+    ["chat", { name: "f" }, {}],
+    ["chat", { functionDeclarations: [{ name: "f" }] }, {}],
+    ["chat", { type: "web_search_20250305" }, SEARCHES],
+    ["chat", { google_search: {} }, SEARCHES],
+    ["chat", { googleSearch: {} }, SEARCHES],
+    ["chat", { function_declarations: [], google_search: {} }, SEARCHES],
+    ["chat", { ...FUNCTION, google_search: {} }, SEARCHES],
+    ["chat", { name: "f", googleSearch: {} }, SEARCHES],
+    ["messages", { name: "f", web_search: {} }, { web_search: "tools[0]" }],
+    ["chat", { ...FUNCTION, google_search: null }, {}],
+    ["chat", { url_context: {} }, { provider_work: "tools" }],
+    ["chat", { type: "x_search" }, { "tool_run:x_search": "tools" }],
+    ["chat", { type: "anything_20270101" }, { hosted_tool: "tools" }],
+    ["chat", { anything: {} }, { hosted_tool: "tools" }],
+    ["chat", {}, { hosted_tool: "tools" }],
+    ["chat", { type: "Web_Search" }, { hosted_tool: "tools" }],
+    ["responses", { type: "web_search_2025_08_26" }, { web_search: "tools[0]" }],
+    ["responses", { type: "mcp", server_url: "https://x" }, { provider_work: "tools[0]" }],
+    ["responses", { type: "tool_search" }, { provider_work: "tools[0]" }],
+    ["responses", { type: "tool_search", execution: "client" }, {}],
+    ["responses", { type: "shell" }, { "tool_run:shell": "tools[0]" }],
+    ["responses", { type: "shell", environment: { type: "local" } }, {}],
+    ["responses", { type: "web_search", execution: "client" }, { web_search: "tools[0]" }],
     [
-      "servers of tools",
-      "responses",
-      { type: "mcp", server_url: "https://x" },
-      { provider_work: "tools[0]" },
-    ],
-    [
-      "a search of tools at the provider",
-      "responses",
-      { type: "tool_search" },
-      { provider_work: "tools[0]" },
-    ],
-    ["a search of tools at the client", "responses", { type: "tool_search", execution: "client" }, {}],
-    ["a shell at the provider", "responses", { type: "shell" }, { "tool_run:shell": "tools[0]" }],
-    ["a shell at the client", "responses", { type: "shell", environment: { type: "local" } }, {}],
-    [
-      "a search that says client",
-      "responses",
-      { type: "web_search", execution: "client" },
-      { web_search: "tools[0]" },
-    ],
-    [
-      "in a namespace",
       "responses",
       { type: "namespace", tools: [{ type: "file_search" }] },
       { "tool_run:file_search": "tools[0].tools[0]" },
     ],
-    ["without a type", "messages", { name: "f", input_schema: {} }, {}],
-    ["of the vendor, at the client", "messages", { type: "bash_20250124", name: "bash" }, {}],
-    ["pages", "messages", { type: "web_fetch_20250910", name: "web_fetch" }, { provider_work: "tools[0]" }],
-    ["code", "messages", { type: "code_execution_20250825" }, { "tool_run:code_execution": "tools[0]" }],
-    ["another model", "messages", { type: "advisor_20260301" }, { hosted_tool: "tools[0]" }],
+    ["messages", { name: "f", input_schema: {} }, {}],
+    ["messages", { type: "bash_20250124", name: "bash" }, {}],
+    ["messages", { type: "web_fetch_20250910", name: "web_fetch" }, { provider_work: "tools[0]" }],
+    ["messages", { type: "code_execution_20250825" }, { "tool_run:code_execution": "tools[0]" }],
+    ["messages", { type: "advisor_20260301" }, { hosted_tool: "tools[0]" }],
   ]
-  test.each(rows)("%s", (_, operation, tool, asks) =>
+  test.each(rows)("%s %j asks for %j", (operation, tool, asks) =>
     expect(asked(operation, { tools: [tool] })).toEqual(asks),
   )
 
-  test.each<[string, OperationName, object, object]>([
+  test.each<[OperationName, object, object]>([
     [
-      "of an item",
       "responses",
       { input: [{ type: "additional_tools", tools: [{ type: "mcp" }] }] },
       { provider_work: "input[0].tools[0]" },
     ],
+    ["chat", { messages: [{ role: "system", tools: [{ type: "web_search" }] }] }, { web_search: "messages" }],
     [
-      "of a message",
-      "chat",
-      { messages: [{ role: "system", tools: [{ type: "web_search" }] }] },
-      { web_search: "messages" },
-    ],
-    [
-      "that a message adds",
       "messages",
       parts({
         type: "tool_addition",
@@ -310,88 +252,53 @@ describe("D61 tools by their type without its date", () => {
       }),
       { provider_work: "messages[0].content[0].tool.definition" },
     ],
-    [
-      "that a server listed",
-      "responses",
-      { input: [{ type: "mcp_list_tools", tools: [{ name: "f" }] }] },
-      {},
-    ],
-  ])("tools %s", (_, operation, fields, asks) => expect(asked(operation, fields)).toEqual(asks))
+    ["responses", { input: [{ type: "mcp_list_tools", tools: [{ name: "f" }] }] }, {}],
+  ])("%s %j asks for %j", (operation, fields, asks) => expect(asked(operation, fields)).toEqual(asks))
 })
 
 describe("D89 what opens a prompt", () => {
   const file = (fields: object) => parts({ type: "file", file: fields })
-  const rows: [string, OperationName, object, string][] = [
-    ["an earlier response", "responses", { previous_response_id: "r" }, "previous_response_id"],
-    ["a stored prompt", "responses", { prompt: { id: "p" } }, "prompt"],
-    ["a reference", "responses", { input: [{ type: "item_reference", id: "i" }] }, "input[0]"],
-    ["a reference without a type", "responses", { input: [{ role: "user" }, { id: "i" }] }, "input[1]"],
+  const rows: [OperationName, object, string][] = [
+    ["responses", { previous_response_id: "r" }, "previous_response_id"],
+    ["responses", { prompt: { id: "p" } }, "prompt"],
+    ["responses", { input: [{ type: "item_reference", id: "i" }] }, "input[0]"],
+    ["responses", { input: [{ role: "user" }, { id: "i" }] }, "input[1]"],
+    ["responses", { input: [{ type: "reasoning", id: "r", summary: [] }] }, "input[0]"],
+    ["responses", { input: [{ type: "image_generation_call", id: "r" }] }, "input[0]"],
+    ["messages", { thread: { type: "continue" } }, "thread"],
     [
-      "reasoning by its id",
-      "responses",
-      { input: [{ type: "reasoning", id: "r", summary: [] }] },
-      "input[0]",
-    ],
-    ["a picture by its id", "responses", { input: [{ type: "image_generation_call", id: "r" }] }, "input[0]"],
-    ["a thread", "messages", { thread: { type: "continue" } }, "thread"],
-    [
-      "a compaction",
       "messages",
       { context_management: { edits: [{ type: "compact_20260112" }] } },
       "context_management.edits[0].type",
     ],
+    ["responses", { context_management: [{ type: "compaction" }] }, "context_management[0].type"],
+    ["messages", { mcp_servers: [{ url: "https://x" }] }, "mcp_servers"],
+    ["chat", { data_sources: [{ type: "x" }] }, "data_sources"],
+    ["chat", file({ file_id: "f" }), "messages[0].content[0].file.file_id"],
     [
-      "a compaction of a response",
-      "responses",
-      { context_management: [{ type: "compaction" }] },
-      "context_management[0].type",
-    ],
-    ["servers of tools", "messages", { mcp_servers: [{ url: "https://x" }] }, "mcp_servers"],
-    ["sources of data", "chat", { data_sources: [{ type: "x" }] }, "data_sources"],
-    ["a document by its id", "chat", file({ file_id: "f" }), "messages[0].content[0].file.file_id"],
-    [
-      "a document by its address",
       "messages",
       parts({ type: "document", source: { type: "url", url: "https://x" } }),
       "messages[0].content[0].source.url",
     ],
-    [
-      "a document at an unknown name",
-      "chat",
-      parts({ type: "pages_url", pages_url: "https://x" }),
-      "messages[0].content[0].pages_url",
-    ],
-    ["a video", "chat", parts({ video_url: { url: "https://x" } }), "messages[0].content[0].video_url.url"],
-    [
-      "an earlier spoken answer",
-      "chat",
-      { messages: [{ role: "assistant", audio: { id: "a" } }] },
-      "messages[0].audio.id",
-    ],
+    ["chat", parts({ type: "pages_url", pages_url: "https://x" }), "messages[0].content[0].pages_url"],
+    ["chat", parts({ video_url: { url: "https://x" } }), "messages[0].content[0].video_url.url"],
+    ["chat", { messages: [{ role: "assistant", audio: { id: "a" } }] }, "messages[0].audio.id"],
   ]
-  test.each(rows)("%s", (_, operation, fields, field) => {
+  test.each(rows)("%s %j by %s", (operation, fields, field) => {
     const { switches } = described(operation, fields)
     expect([switches.get("hidden") ?? switches.get("provider_work")]).toEqual([field])
   })
 
-  const closed: [string, OperationName, object][] = [
-    ["empty lists", "messages", { mcp_servers: [], file_ids: [], data_sources: [] }],
-    ["a thread that begins", "messages", { thread: { type: "create" } }],
-    [
-      "what only clears",
-      "messages",
-      { context_management: { edits: [{ type: "clear_thinking_20251015" }] } },
-    ],
-    ["encrypted reasoning", "responses", { input: [{ type: "reasoning", id: "r", encrypted_content: "x" }] }],
-    [
-      "a source of what was found",
-      "messages",
-      parts({ type: "search_result", source: "https://x", content: [] }),
-    ],
-    ["citations", "messages", parts({ type: "text", text: "x", citations: [{ url: "https://x" }] })],
-    ["a picture at an address", "chat", parts({ type: "image_url", image_url: { url: "https://x" } })],
+  const closed: [OperationName, object][] = [
+    ["messages", { mcp_servers: [], file_ids: [], data_sources: [] }],
+    ["messages", { thread: { type: "create" } }],
+    ["messages", { context_management: { edits: [{ type: "clear_thinking_20251015" }] } }],
+    ["responses", { input: [{ type: "reasoning", id: "r", encrypted_content: "x" }] }],
+    ["messages", parts({ type: "search_result", source: "https://x", content: [] })],
+    ["messages", parts({ type: "text", text: "x", citations: [{ url: "https://x" }] })],
+    ["chat", parts({ type: "image_url", image_url: { url: "https://x" } })],
   ]
-  test.each(closed)("not %s", (_, operation, fields) => expect(asked(operation, fields)).toEqual({}))
+  test.each(closed)("not %s %j", (operation, fields) => expect(asked(operation, fields)).toEqual({}))
 
   test.each<[string, object, number]>([
     ["without a bound", { tools: [{ type: "mcp" }] }, Number.POSITIVE_INFINITY],
@@ -456,18 +363,14 @@ describe("D18 a known name in another spelling is a 400 that names both (R5)", (
     expect(message).toContain(`\`${meant}\``)
   })
 
-  test.each<[string, OperationName, object]>([
-    ["a schema", "chat", { tools: [{ type: "function", function: { parameters: { Tools: 1, Model: 2 } } }] }],
-    ["a tool's input", "messages", parts({ type: "tool_use", input: { Model: 1 } })],
-    ["metadata and biases", "chat", { metadata: { Model: "x" }, logit_bias: { Model: 1 } }],
-    ["a format", "chat", { response_format: { json_schema: { Tools: 1 } } }],
-    [
-      "what a tool returned",
-      "responses",
-      { input: [{ type: "function_call_output", output: '{"Tools":1}' }] },
-    ],
-    ["an unknown field", "chat", { new_field: { Tools: 1 }, Unknown: 1 }],
-  ])("names that belong to the caller are not read: %s", (_, operation, fields) => {
+  test.each<[OperationName, object]>([
+    ["chat", { tools: [{ type: "function", function: { parameters: { Tools: 1, Model: 2 } } }] }],
+    ["messages", parts({ type: "tool_use", input: { Model: 1 } })],
+    ["chat", { metadata: { Model: "x" }, logit_bias: { Model: 1 } }],
+    ["chat", { response_format: { json_schema: { Tools: 1 } } }],
+    ["responses", { input: [{ type: "function_call_output", output: '{"Tools":1}' }] }],
+    ["chat", { new_field: { Tools: 1 }, Unknown: 1 }],
+  ])("names that belong to the caller are not read: %s %j", (operation, fields) => {
     expect(() => described(operation, fields)).not.toThrow()
   })
 })

@@ -41,186 +41,104 @@ describe("D54 no traces are kept", () => {
 })
 
 describe("D54 OpenTelemetry's variables", () => {
-  const rows: [string, Environ, object][] = [
-    ["the defaults", {}, {}],
-    ["OTEL_SDK_DISABLED that is not true", { OTEL_SDK_DISABLED: "false" }, {}],
-    ["OTEL_TRACES_EXPORTER that is ours", { OTEL_TRACES_EXPORTER: "otlp" }, {}],
+  const rows: [Environ, object][] = [
+    [{}, {}],
+    [{ OTEL_SDK_DISABLED: "false" }, {}],
+    [{ OTEL_TRACES_EXPORTER: "otlp" }, {}],
     [
-      "a base with a path",
       { OTEL_EXPORTER_OTLP_ENDPOINT: "https://otel.example.com/in/" },
       { endpoint: "https://otel.example.com/in/v1/traces" },
     ],
+    [{ OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: "http://here/in" }, { endpoint: "http://here/in" }],
+    [{ OTEL_EXPORTER_OTLP_HEADERS: "api-key=a%20b, x=y=z" }, { headers: { "api-key": "a b", x: "y=z" } }],
     [
-      "the address for traces, as it is",
-      { OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: "http://here/in" },
-      { endpoint: "http://here/in" },
-    ],
-    [
-      "headers, decoded",
-      { OTEL_EXPORTER_OTLP_HEADERS: "api-key=a%20b, x=y=z" },
-      { headers: { "api-key": "a b", x: "y=z" } },
-    ],
-    [
-      "headers for traces before those for all",
       { OTEL_EXPORTER_OTLP_HEADERS: "a=1,b=1", OTEL_EXPORTER_OTLP_TRACES_HEADERS: "b=2" },
       { headers: { a: "1", b: "2" } },
     ],
+    [{ OTEL_EXPORTER_OTLP_HEADERS_FILE: "/run/headers" }, { headers: { "api-key": "SECRET" } }],
+    [{ OTEL_EXPORTER_OTLP_COMPRESSION: "gzip" }, { gzip: true }],
+    [{ OTEL_EXPORTER_OTLP_COMPRESSION: "gzip", OTEL_EXPORTER_OTLP_TRACES_COMPRESSION: "none" }, {}],
+    [{ OTEL_EXPORTER_OTLP_PROTOCOL: "http/json" }, {}],
+    [{ OTEL_EXPORTER_OTLP_TIMEOUT: "500" }, { timeout_ms: 500 }],
+    [{ OTEL_SERVICE_NAME: "edge" }, { resource: { "service.name": "edge" } }],
     [
-      "headers in a file",
-      { OTEL_EXPORTER_OTLP_HEADERS_FILE: "/run/headers" },
-      { headers: { "api-key": "SECRET" } },
-    ],
-    ["gzip", { OTEL_EXPORTER_OTLP_COMPRESSION: "gzip" }, { gzip: true }],
-    [
-      "gzip for all but traces",
-      { OTEL_EXPORTER_OTLP_COMPRESSION: "gzip", OTEL_EXPORTER_OTLP_TRACES_COMPRESSION: "none" },
-      {},
-    ],
-    ["the one protocol", { OTEL_EXPORTER_OTLP_PROTOCOL: "http/json" }, {}],
-    ["a timeout", { OTEL_EXPORTER_OTLP_TIMEOUT: "500" }, { timeout_ms: 500 }],
-    ["a service name", { OTEL_SERVICE_NAME: "edge" }, { resource: { "service.name": "edge" } }],
-    [
-      "attributes",
       { OTEL_RESOURCE_ATTRIBUTES: "team=a%2Cb,service.name=one" },
       { resource: { team: "a,b", "service.name": "one" } },
     ],
     [
-      "a service name before one of the attributes",
       { OTEL_RESOURCE_ATTRIBUTES: "service.name=one", OTEL_SERVICE_NAME: "two" },
       { resource: { "service.name": "two" } },
     ],
-    ["always_on", { OTEL_TRACES_SAMPLER: "always_on" }, { sampler: { parent_based: false, ratio: 1 } }],
-    ["always_off", { OTEL_TRACES_SAMPLER: "always_off" }, { sampler: { parent_based: false, ratio: 0 } }],
+    [{ OTEL_TRACES_SAMPLER: "always_on" }, { sampler: { parent_based: false, ratio: 1 } }],
+    [{ OTEL_TRACES_SAMPLER: "always_off" }, { sampler: { parent_based: false, ratio: 0 } }],
     [
-      "traceidratio",
       { OTEL_TRACES_SAMPLER: "traceidratio", OTEL_TRACES_SAMPLER_ARG: "0.25" },
       { sampler: { parent_based: false, ratio: 0.25 } },
     ],
+    [{ OTEL_TRACES_SAMPLER: "parentbased_always_off" }, { sampler: { parent_based: true, ratio: 0 } }],
     [
-      "parentbased_always_off",
-      { OTEL_TRACES_SAMPLER: "parentbased_always_off" },
-      { sampler: { parent_based: true, ratio: 0 } },
-    ],
-    [
-      "parentbased_traceidratio",
       { OTEL_TRACES_SAMPLER: "parentbased_traceidratio", OTEL_TRACES_SAMPLER_ARG: ".5" },
       { sampler: { parent_based: true, ratio: 0.5 } },
     ],
+    [{ OTEL_TRACES_SAMPLER: "parentbased_always_on", OTEL_TRACES_SAMPLER_ARG: "0.5" }, {}],
+    [{ OTEL_BSP_MAX_QUEUE_SIZE: "100" }, { queue_spans: 100, batch_spans: 100 }],
     [
-      "a ratio of a sampler that has none",
-      { OTEL_TRACES_SAMPLER: "parentbased_always_on", OTEL_TRACES_SAMPLER_ARG: "0.5" },
-      {},
-    ],
-    [
-      "a queue shorter than a batch",
-      { OTEL_BSP_MAX_QUEUE_SIZE: "100" },
-      { queue_spans: 100, batch_spans: 100 },
-    ],
-    [
-      "batches and their delay",
       { OTEL_BSP_MAX_EXPORT_BATCH_SIZE: "64", OTEL_BSP_SCHEDULE_DELAY: "100" },
       { batch_spans: 64, delay_ms: 100 },
     ],
   ]
-  test.each(rows)("%s", (_, env, expected) => {
+  test.each(rows)("%j", (env, expected) => {
     expect(read({ ...ON, ...env })).toEqual({ ...defaults, ...expected })
   })
 })
 
 describe("D54 a wrong variable stops the start with a sentence that shows no value", () => {
-  const rows: [string, Environ, string][] = [
-    [
-      "no address",
+  const refused: Readonly<Record<string, Environ | readonly Environ[]>> = {
+    "OTEL_EXPORTER_OTLP_ENDPOINT: expected an address such as http://127.0.0.1:4318": [
       { OTEL_EXPORTER_OTLP_ENDPOINT: "SECRET:4317" },
-      "OTEL_EXPORTER_OTLP_ENDPOINT: expected an address such as http://127.0.0.1:4318",
-    ],
-    [
-      "no http",
-      { OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: "grpc://SECRET" },
-      "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: expected an address such as http://127.0.0.1:4318",
-    ],
-    [
-      "no host",
       { OTEL_EXPORTER_OTLP_ENDPOINT: "http:///SECRET" },
-      "OTEL_EXPORTER_OTLP_ENDPOINT: expected an address such as http://127.0.0.1:4318",
     ],
-    [
-      "another protocol",
-      { OTEL_EXPORTER_OTLP_PROTOCOL: "grpc" },
-      "OTEL_EXPORTER_OTLP_PROTOCOL: expected http/json, or to be unset",
-    ],
-    [
-      "another exporter",
-      { OTEL_TRACES_EXPORTER: "zipkin" },
-      "OTEL_TRACES_EXPORTER: expected otlp, or to be unset",
-    ],
-    [
-      "a sampler that there is not",
+    "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: expected an address such as http://127.0.0.1:4318": {
+      OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: "grpc://SECRET",
+    },
+    "OTEL_EXPORTER_OTLP_PROTOCOL: expected http/json, or to be unset": {
+      OTEL_EXPORTER_OTLP_PROTOCOL: "grpc",
+    },
+    "OTEL_TRACES_EXPORTER: expected otlp, or to be unset": { OTEL_TRACES_EXPORTER: "zipkin" },
+    "OTEL_TRACES_SAMPLER: expected one of always_on, always_off, traceidratio, parentbased_always_on, parentbased_always_off, parentbased_traceidratio":
       { OTEL_TRACES_SAMPLER: "SECRET" },
-      "OTEL_TRACES_SAMPLER: expected one of always_on, always_off, traceidratio, parentbased_always_on, parentbased_always_off, parentbased_traceidratio",
-    ],
-    [
-      "too large a ratio",
-      { OTEL_TRACES_SAMPLER_ARG: "1.5" },
-      "OTEL_TRACES_SAMPLER_ARG: expected a number from 0 to 1",
-    ],
-    [
-      "headers that are none",
+    "OTEL_TRACES_SAMPLER_ARG: expected a number from 0 to 1": { OTEL_TRACES_SAMPLER_ARG: "1.5" },
+    "OTEL_EXPORTER_OTLP_HEADERS: expected headers such as api-key=secret,tenant=acme": [
       { OTEL_EXPORTER_OTLP_HEADERS: "SECRET" },
-      "OTEL_EXPORTER_OTLP_HEADERS: expected headers such as api-key=secret,tenant=acme",
-    ],
-    [
-      "a header's name that is none",
       { OTEL_EXPORTER_OTLP_HEADERS: "a b=SECRET" },
-      "OTEL_EXPORTER_OTLP_HEADERS: expected headers such as api-key=secret,tenant=acme",
-    ],
-    [
-      "a header's value with a line end",
       { OTEL_EXPORTER_OTLP_HEADERS: "a=SECRET%0d%0ab" },
-      "OTEL_EXPORTER_OTLP_HEADERS: expected headers such as api-key=secret,tenant=acme",
-    ],
-    [
-      "what is no encoding",
       { OTEL_EXPORTER_OTLP_HEADERS: "a=SECRET%" },
-      "OTEL_EXPORTER_OTLP_HEADERS: expected headers such as api-key=secret,tenant=acme",
     ],
-    [
-      "headers twice",
-      { OTEL_EXPORTER_OTLP_HEADERS: "a=SECRET", OTEL_EXPORTER_OTLP_HEADERS_FILE: "/run/headers" },
-      "OTEL_EXPORTER_OTLP_HEADERS: expected to be unset when OTEL_EXPORTER_OTLP_HEADERS_FILE is set",
-    ],
-    [
-      "a file that is not there",
-      { OTEL_EXPORTER_OTLP_HEADERS_FILE: "/run/SECRET" },
-      "OTEL_EXPORTER_OTLP_HEADERS_FILE: expected the path of a readable, non-empty file",
-    ],
-    [
-      "attributes that are none",
+    "OTEL_EXPORTER_OTLP_HEADERS: expected to be unset when OTEL_EXPORTER_OTLP_HEADERS_FILE is set": {
+      OTEL_EXPORTER_OTLP_HEADERS: "a=SECRET",
+      OTEL_EXPORTER_OTLP_HEADERS_FILE: "/run/headers",
+    },
+    "OTEL_EXPORTER_OTLP_HEADERS_FILE: expected the path of a readable, non-empty file": {
+      OTEL_EXPORTER_OTLP_HEADERS_FILE: "/run/SECRET",
+    },
+    "OTEL_RESOURCE_ATTRIBUTES: expected attributes such as deployment.environment.name=production,team=acme":
       { OTEL_RESOURCE_ATTRIBUTES: "SECRET" },
-      "OTEL_RESOURCE_ATTRIBUTES: expected attributes such as deployment.environment.name=production,team=acme",
-    ],
-    [
-      "another compression",
-      { OTEL_EXPORTER_OTLP_COMPRESSION: "SECRET" },
-      "OTEL_EXPORTER_OTLP_COMPRESSION: expected one of none, gzip",
-    ],
-    [
-      "no time",
-      { OTEL_EXPORTER_OTLP_TIMEOUT: "10s" },
-      "OTEL_EXPORTER_OTLP_TIMEOUT: expected an integer from 1 to 999999999",
-    ],
-    [
-      "no queue",
-      { OTEL_BSP_MAX_QUEUE_SIZE: "0" },
-      "OTEL_BSP_MAX_QUEUE_SIZE: expected an integer from 1 to 999999999",
-    ],
-    [
-      "two at once",
-      { OTEL_TRACES_SAMPLER: "SECRET", OTEL_BSP_SCHEDULE_DELAY: "-1" },
-      "OTEL_BSP_SCHEDULE_DELAY: expected an integer from 1 to 999999999",
-    ],
-  ]
-  test.each(rows)("%s", (_, env, sentence) => {
+    "OTEL_EXPORTER_OTLP_COMPRESSION: expected one of none, gzip": {
+      OTEL_EXPORTER_OTLP_COMPRESSION: "SECRET",
+    },
+    "OTEL_EXPORTER_OTLP_TIMEOUT: expected an integer from 1 to 999999999": {
+      OTEL_EXPORTER_OTLP_TIMEOUT: "10s",
+    },
+    "OTEL_BSP_MAX_QUEUE_SIZE: expected an integer from 1 to 999999999": { OTEL_BSP_MAX_QUEUE_SIZE: "0" },
+    "OTEL_BSP_SCHEDULE_DELAY: expected an integer from 1 to 999999999": {
+      OTEL_TRACES_SAMPLER: "SECRET",
+      OTEL_BSP_SCHEDULE_DELAY: "-1",
+    },
+  }
+  const rows = Object.entries(refused).flatMap(([sentence, envs]) =>
+    [envs].flat().map((env) => [sentence, env] as const),
+  )
+  test.each(rows)("%s: %j", (sentence, env) => {
     const refuse = () => read({ ...ON, ...env })
     expect(refuse).toThrow(ConfigError)
     expect(refuse).toThrow(sentence)

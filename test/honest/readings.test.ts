@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test"
-import { printUsd } from "../../src/money.ts"
+import { parseUsd, printUsd } from "../../src/money.ts"
 import { chatSums, sums } from "../usage/sums.ts"
 import { type CaseCall, callOf, cost, recordOf, scriptOf, testCases } from "./stage.ts"
 
@@ -18,6 +18,8 @@ interface Row extends Omit<CaseCall, "script" | "body"> {
   readonly aside?: { unread?: string[]; unexplained_tokens?: number; provider_cost?: string }
 }
 
+/** What the account of each call has. */
+const CREDIT_NANO = 100_000_000_000n
 const ASKED = { messages: [{ role: "user", content: "Say hello." }], max_tokens: 20_000 }
 const INPUT = { input: "Say hello.", max_output_tokens: 20_000 }
 
@@ -52,7 +54,98 @@ const messageEnd = (usage: object) => [
 ]
 const thought = (reasoning_tokens: number) => ({ completion_tokens_details: { reasoning_tokens } })
 
+/** A prompt of 80,004 tokens, whose answer has no count of its output. */
+const LARGE = { ...ASKED, messages: [{ role: "user", content: "word ".repeat(80_004) }] }
+const UNCOUNTED = { prompt_tokens: 80_004, total_tokens: 80_005, ...thought(1) }
+const TOP_LEVEL = { ...chatSums(1_000, 10, 1_010), cached_tokens: 800 }
+const CACHED = cost({ input: 200, cached: 800, output: 10 })
+
 const ROWS: Readonly<Record<string, Row>> = {
+  "Q1 reasoning beside completion, the total says so": {
+    usage: { ...chatSums(32, 9, 14_041), ...thought(14_000) },
+    charge: cost({ input: 32, output: 14_009 }),
+  },
+  "Q1 reasoning inside completion, the total says so": {
+    usage: { ...chatSums(32, 14_009, 14_041), ...thought(14_000) },
+    charge: cost({ input: 32, output: 14_009 }),
+  },
+  "Q1 reasoning without a total stays inside": {
+    usage: { prompt_tokens: 32, completion_tokens: 100, ...thought(60) },
+    charge: cost({ input: 32, output: 100 }),
+  },
+  "Q2 a total that nothing explains is noted and not charged": {
+    usage: chatSums(758, 102, 1_725),
+    charge: cost({ input: 758, output: 102 }),
+    notes: ["total_unexplained"],
+    aside: { unexplained_tokens: 865 },
+  },
+  "Q2 the same from a provider whose total is known to hold its thinking": {
+    usage: chatSums(758, 102, 1_725),
+    model: "gemini",
+    charge: cost({ input: 758, output: 967 }),
+  },
+  "Q3 no completion count: the prompt is trusted": {
+    body: LARGE,
+    answer: { ...choice({ message: { content: "" }, finish_reason: "length" }), usage: UNCOUNTED },
+    charge: cost({ input: 80_004, output: 1 }),
+  },
+  "Q3 the same as a stream, which is not an empty one (rule 6)": {
+    body: LARGE,
+    stream: [role, choice({ delta: {}, finish_reason: "length" }), tells(UNCOUNTED), "[DONE]"],
+    charge: cost({ input: 80_004, output: 1 }),
+  },
+  "Q4 cache hits and misses at the top level": {
+    usage: { ...chatSums(1_000, 10, 1_010), prompt_cache_hit_tokens: 800, prompt_cache_miss_tokens: 200 },
+    charge: CACHED,
+  },
+  "Q4 cached_tokens at the top level": { usage: TOP_LEVEL, charge: CACHED },
+  "Q4 both spellings of the same": {
+    usage: { ...TOP_LEVEL, prompt_tokens_details: { cached_tokens: 800 } },
+    charge: CACHED,
+  },
+  "Q5 usage in the choice of the last chunk": {
+    stream: [says("hi"), choice({ delta: {}, finish_reason: "stop", usage: TOP_LEVEL }), "[DONE]"],
+    charge: CACHED,
+  },
+  "Q6 image output has its own price": {
+    usage: { ...chatSums(100, 1_345, 1_445), completion_tokens_details: { image_tokens: 1_120 } },
+    charge: cost({ input: 100, output: 225, images: 1_120 }),
+  },
+  "Q7 usage of a chat stream in two parts": {
+    stream: [
+      tells(chatSums(1_000, 0, 1_000)),
+      says("hello there"),
+      finish,
+      tells(chatSums(0, 50, 50)),
+      "[DONE]",
+    ],
+    charge: cost({ input: 1_000, output: 50 }),
+  },
+  "Q7 a zero in a delta of messages erases nothing": {
+    operation: "messages",
+    stream: [
+      messageStart({ input_tokens: 1_500, output_tokens: 1 }),
+      ...messageEnd({ input_tokens: 0, output_tokens: 10 }),
+    ],
+    charge: cost({ input: 1_500, output: 10 }),
+  },
+  "Q9 cached larger than the prompt is beside it": {
+    usage: { ...chatSums(8, 20, 18_929), prompt_tokens_details: { cached_tokens: 18_901 } },
+    charge: cost({ input: 8, cached: 18_901, output: 20 }),
+  },
+  "Q10 cache writes without a split": {
+    usage: {
+      ...chatSums(10_000, 10, 10_010),
+      prompt_tokens_details: { cached_tokens: 0, cache_creation_input_tokens: 9_000 },
+    },
+    charge: cost({ input: 1_000, written: 9_000, output: 10 }),
+  },
+  "Q11 a positive number nobody reads is named": {
+    usage: { ...chatSums(100, 10, 110), odd_vendor_units: { gpu_seconds: 7 } },
+    charge: cost({ input: 100, output: 10 }),
+    notes: ["usage_unread"],
+    aside: { unread: ["odd_vendor_units.gpu_seconds"] },
+  },
   "Q1 all of the output is reasoning, beside 0": {
     stream: [role, says("hi"), finish, tells({ ...chatSums(7, 0, 519), ...thought(512) }), "[DONE]"],
     charge: cost({ input: 7, output: 512 }),
@@ -255,24 +348,19 @@ const ROWS: Readonly<Record<string, Row>> = {
   },
 }
 
-async function make({ answer, usage, stream, body, operation, model }: Row) {
-  const sides = await stage.run(
-    callOf({
-      ...(operation !== undefined && { operation }),
-      ...(model !== undefined && { model }),
-      body: { ...(body ?? ASKED), ...(stream !== undefined && { stream: true }) },
-      script: scriptOf(answer ?? completion(usage), stream),
-    }),
-  )
-  return sides
-}
-
 test.each(Object.entries(ROWS))("what an answer cost: %s", async (_, row) => {
-  const sides = await make(row)
+  const { stream, operation = "chat", model = "default" } = row
+  const said = row.answer ?? completion(row.usage)
+  const body = { ...(row.body ?? ASKED), ...(stream !== undefined && { stream: true }) }
+  const sides = await stage.run(callOf({ operation, model, body, script: scriptOf(said, stream) }))
   expect(recordOf(sides)).toEqual({ charge: row.charge, notes: row.notes ?? [], state: "settled" })
+  expect(sides).toMatchObject({ held: "0", balance: printUsd(CREDIT_NANO - (parseUsd(row.charge) ?? 0n)) })
   const { unread, unexplained_tokens, provider_cost } = sides.call
   const nothing = { unread: [], unexplained_tokens: 0, provider_cost: null }
   expect({ unread, unexplained_tokens, provider_cost }).toEqual({ ...nothing, ...row.aside })
   expect(sides.answer.status).toBe(200)
+  if (row.usage !== undefined) expect(sides.answer.json).toEqual(said)
+  else if (stream !== undefined && operation === "chat")
+    expect(sides.answer.body).not.toContain('"prompt_tokens"')
   expect(sides.requests).toHaveLength(1)
 })

@@ -73,6 +73,7 @@ describe("R9 pixels and seconds bound what a file holds", () => {
   const data = (bytes: Buffer) => bytes.toString("base64")
   test.each([
     ["a small PNG", png(64, 64), "image/png", 4_096],
+    ["a small PNG of 1 MB", Buffer.concat([png(1_024, 1_024), Buffer.alloc(999_963)]), "image/png", 4_096],
     ["a PNG of 6,000 pixels", png(6_000, 6_000), "image/png", 215 * 215],
     ["a JPEG behind its metadata", jpeg(4_032, 3_024, 60_000), "image/jpeg", 144 * 108],
     ["a GIF", gif(320, 200), "image/gif", 4_096],
@@ -183,6 +184,7 @@ describe("R3 usage beyond the bound is charged at the bound", () => {
 
 const MCP_SERVER = { type: "url", url: "https://mcp.example.com", name: "m" }
 const HELLO = { messages: [{ role: "user", content: "hi" }], max_tokens: 100 }
+const MCP_TOOL = { type: "mcp", server_label: "m", server_url: "https://mcp.example.com" }
 const ADDRESSED = { type: "input_file", file_url: "https://example.com/large.pdf" }
 
 describe("R4 an open prompt holds the context", () => {
@@ -190,6 +192,13 @@ describe("R4 an open prompt holds the context", () => {
     [
       "servers that the client runs",
       { operation: "messages", body: { ...HELLO, mcp_servers: [MCP_SERVER] } },
+    ],
+    [
+      "servers of tools, twice",
+      {
+        operation: "responses",
+        body: { input: "hi", tools: [MCP_TOOL], max_tool_calls: 2, max_output_tokens: 100 },
+      },
     ],
     [
       "a document by its address",
@@ -245,6 +254,7 @@ describe("R4 an open prompt holds the context", () => {
       "input[0].content[0].file_url",
       { operation: "responses", body: { input: [{ role: "user", content: [ADDRESSED] }] } },
     ],
+    ["tools[0]", { operation: "responses", body: { input: "hi", tools: [MCP_TOOL] } }],
     ["messages[0].content[0].file.file_data", { body: user(document(PDF)) }],
     [
       "messages[0].content[0].image_url.url",
@@ -282,6 +292,7 @@ describe("R4 an open prompt holds the context", () => {
 describe("R5 R6 what is not known by its exact name, or has no price, is a 400 that names it", () => {
   const tool = { type: "code_interpreter" }
   test.each<[param: string, call: CaseCall]>([
+    ["Tools", { body: { ...HELLO, Tools: [tool] } }],
     ["Web_Search_Options", { body: { ...HELLO, Web_Search_Options: {} } }],
     ["model ", { body: { ...HELLO, "model ": "other" } }],
     ["max-tokens", { body: { ...HELLO, "max-tokens": 9 } }],
@@ -304,6 +315,7 @@ describe("R5 R6 what is not known by its exact name, or has no price, is a 400 t
       },
     ],
     ["plugins", { body: { ...HELLO, plugins: [{ id: "fusion" }] } }],
+    ["plugins", { body: { ...HELLO, plugins: [{ id: "file-parser" }] } }],
     ["plugins", { body: { ...HELLO, plugins: [{ id: "web-fetch" }, { id: "response-healing" }] } }],
     ["tools", { body: { ...HELLO, tools: [tool] } }],
     ["extra_body", { body: { ...HELLO, extra_body: { enable_search: true } } }],
@@ -311,10 +323,11 @@ describe("R5 R6 what is not known by its exact name, or has no price, is a 400 t
     ["modalities", { body: { ...HELLO, modalities: ["text", "video"] } }],
   ])("%s", async (param, call) => {
     const before = stage.provider.requests.length
-    const { client } = await stage.begin(callOf(call))
+    const { client, account_id } = await stage.begin(callOf(call))
     const answer = await client.ended
     expect({ status: answer.status, json: answer.json }).toMatchObject({ status: 400 })
     expect(answer.body).toContain(param.split(".").at(-1) ?? "")
+    expect(await stage.gateway.calls(`?account=${account_id}`)).toEqual([])
     expect(stage.provider.requests).toHaveLength(before)
   })
 })

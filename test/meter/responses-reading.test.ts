@@ -36,6 +36,11 @@ const follow = (...events: readonly string[]) => read([bytesOf(events.join(""))]
 const bytesIn = (...events: readonly string[]) => follow(...events).evidence.output_bytes
 
 const delta = (fields: object, type = "response.output_text.delta") => responseEvent(type, fields)
+/** The first part of the first item. */
+const FIRST = { item_id: "msg_1", output_index: 0, content_index: 0 }
+const hello = delta({ ...FIRST, delta: "Hello" })
+const textDone = (text: string) => responseEvent("response.output_text.done", { ...FIRST, text })
+const itemDone = (item: object) => responseEvent("response.output_item.done", { output_index: 0, item })
 
 describe("D66 output is counted once", () => {
   const rows: [name: string, bytes: number, events: readonly string[]][] = [
@@ -60,16 +65,8 @@ describe("D66 output is counted once", () => {
       6 + 5 + 11,
       [...reasoningEvents(["Hmm, "]), ...textEvents(["Hello"], 1), ...callEvents("open", ['{"a":1}'], 2)],
     ],
-    [
-      "an item without deltas",
-      5,
-      [responseEvent("response.output_item.done", { output_index: 0, item: textItem("Hello") })],
-    ],
-    [
-      "the same item twice",
-      5,
-      Array(2).fill(responseEvent("response.output_item.done", { output_index: 0, item: textItem("Hello") })),
-    ],
+    ["an item without deltas", 5, [itemDone(textItem("Hello"))]],
+    ["the same item twice", 5, Array(2).fill(itemDone(textItem("Hello")))],
     [
       "items without a place or a name",
       8,
@@ -79,48 +76,11 @@ describe("D66 output is counted once", () => {
         }),
       ),
     ],
-    [
-      "an item that brings more than its deltas",
-      11,
-      [
-        delta({ item_id: "msg_1", output_index: 0, content_index: 0, delta: "Hello" }),
-        responseEvent("response.output_item.done", { output_index: 0, item: textItem("Hello there") }),
-      ],
-    ],
-    [
-      "an item that brings less",
-      5,
-      [
-        delta({ item_id: "msg_1", output_index: 0, content_index: 0, delta: "Hello" }),
-        responseEvent("response.output_item.done", { output_index: 0, item: textItem("He") }),
-      ],
-    ],
+    ["an item that brings more than its deltas", 11, [hello, itemDone(textItem("Hello there"))]],
+    ["an item that brings less", 5, [hello, itemDone(textItem("He"))]],
     ["a response without deltas or items before it", 5, [last([textItem("Hello")])]],
-    [
-      "a text as a whole, without deltas",
-      5,
-      [
-        responseEvent("response.output_text.done", {
-          item_id: "m",
-          output_index: 0,
-          content_index: 0,
-          text: "Hello",
-        }),
-      ],
-    ],
-    [
-      "and the item after it",
-      5,
-      [
-        responseEvent("response.output_text.done", {
-          item_id: "msg_1",
-          output_index: 0,
-          content_index: 0,
-          text: "Hello",
-        }),
-        responseEvent("response.output_item.done", { output_index: 0, item: textItem("Hello") }),
-      ],
-    ],
+    ["a text as a whole, without deltas", 5, [textDone("Hello")]],
+    ["and the item after it", 5, [textDone("Hello"), itemDone(textItem("Hello"))]],
     [
       "events that name the item only by its id",
       5,
@@ -145,32 +105,16 @@ describe("D66 output is counted once", () => {
       "two contents of one message",
       10,
       [
-        delta({ item_id: "msg_1", output_index: 0, content_index: 0, delta: "Hello" }),
+        hello,
         delta({ item_id: "msg_1", output_index: 0, content_index: 1, delta: "Hello" }),
-        responseEvent("response.output_item.done", {
-          output_index: 0,
-          item: {
-            ...textItem("Hello"),
-            content: [...textItem("Hello").content, ...textItem("Hello").content],
-          },
+        itemDone({
+          ...textItem("Hello"),
+          content: [...textItem("Hello").content, ...textItem("Hello").content],
         }),
       ],
     ],
-    [
-      "a refusal",
-      2,
-      [delta({ item_id: "m", output_index: 0, content_index: 0, delta: "No" }, "response.refusal.delta")],
-    ],
-    [
-      "reasoning in the open",
-      3,
-      [
-        delta(
-          { item_id: "r", output_index: 0, content_index: 0, delta: "Hmm" },
-          "response.reasoning_text.delta",
-        ),
-      ],
-    ],
+    ["a refusal", 2, [delta({ ...FIRST, delta: "No" }, "response.refusal.delta")]],
+    ["reasoning in the open", 3, [delta({ ...FIRST, delta: "Hmm" }, "response.reasoning_text.delta")]],
     [
       "the input of a tool of the client",
       3,
@@ -192,18 +136,11 @@ describe("D66 output is counted once", () => {
       "a search: what was looked for",
       5,
       [
-        responseEvent("response.output_item.done", {
-          output_index: 0,
-          item: {
-            id: "ws_1",
-            type: "web_search_call",
-            status: "completed",
-            action: {
-              type: "search",
-              query: "rates",
-              sources: [{ type: "url", url: "https://example.org/" }],
-            },
-          },
+        itemDone({
+          id: "ws_1",
+          type: "web_search_call",
+          status: "completed",
+          action: { type: "search", query: "rates", sources: [{ type: "url", url: "https://example.org/" }] },
         }),
       ],
     ],
@@ -212,9 +149,7 @@ describe("D66 output is counted once", () => {
       4 + 1,
       [
         responseEvent("response.output_text.annotation.added", {
-          item_id: "m",
-          output_index: 0,
-          content_index: 0,
+          ...FIRST,
           annotation: { type: "url_citation", title: "Note", url: "https://example.org/" },
         }),
       ],
@@ -225,20 +160,11 @@ describe("D66 output is counted once", () => {
       [responseEvent("response.poem.stanza", { output_index: 0, line: "abc", status: "x" })],
     ],
     ["an event without a type", 3, ['data: {"text":"abc"}\n\n']],
-    [
-      "a field that nobody knows",
-      8,
-      [delta({ item_id: "m", output_index: 0, content_index: 0, delta: "Hello", aside: "abc" })],
-    ],
+    ["a field that nobody knows", 8, [delta({ ...FIRST, delta: "Hello", aside: "abc" })]],
     [
       "arguments that are an object",
       '{"a":"b"}'.length,
-      [
-        responseEvent("response.output_item.done", {
-          output_index: 0,
-          item: { type: "function_call", arguments: { a: "b" } },
-        }),
-      ],
+      [itemDone({ type: "function_call", arguments: { a: "b" } })],
     ],
     [
       "no padding, log probabilities, ids and states",
@@ -258,22 +184,12 @@ describe("D66 output is counted once", () => {
     [
       "what tools of the provider returned is not the model's",
       4,
-      [
-        responseEvent("response.output_item.done", {
-          output_index: 0,
-          item: { type: "mcp_call", id: "m", name: "list", output: "a long list", error: null },
-        }),
-      ],
+      [itemDone({ type: "mcp_call", id: "m", name: "list", output: "a long list", error: null })],
     ],
     [
       "a list of tools is not the model's",
       0,
-      [
-        responseEvent("response.output_item.done", {
-          output_index: 0,
-          item: { type: "mcp_list_tools", id: "m", server_label: "s", tools: [{ name: "f" }] },
-        }),
-      ],
+      [itemDone({ type: "mcp_list_tools", id: "m", server_label: "s", tools: [{ name: "f" }] })],
     ],
     [
       "the output of a shell is not the model's",
