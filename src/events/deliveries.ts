@@ -94,8 +94,8 @@ export class Deliveries {
   /** Times of the next question to databases without sinks of this process. */
   readonly #search_at_ms = new Map<SinkQueue, number>()
   readonly #timer: Timer
-  #looking: Promise<unknown> = Promise.resolve()
-  #is_looking = false
+  /** Each database is asked by itself, so that one that does not answer delays no sink of another. */
+  readonly #looking = new Map<SinkQueue, Promise<void>>()
 
   constructor(options: DeliveriesOptions) {
     this.#options = options
@@ -118,23 +118,22 @@ export class Deliveries {
     this.#is_stopping = true
     await Promise.race([Promise.all(this.#running.values()), Bun.sleep(STOP_MS)])
     this.#aborting.abort()
-    const left = async () => {
-      await this.#looking
-      await Promise.all(this.#running.values())
-      await Promise.allSettled(this.#options.queues.map((queue) => queue.leave()))
-    }
+    const left = this.#options.queues.map(async (queue) => {
+      await this.#looking.get(queue)
+      await Promise.all([...this.#running].flatMap(([key, running]) => (isOf(queue, key) ? [running] : [])))
+      await queue.leave()
+    })
     // Without a database, the leases lapse.
-    await Promise.race([left(), Bun.sleep(STOP_MS)])
+    await Promise.race([Promise.allSettled(left), Bun.sleep(STOP_MS)])
   }
 
   #lookAll(): void {
-    if (this.#is_looking || this.#is_stopping) return
-    this.#is_looking = true
     const now_ms = performance.now()
-    const due = this.#options.queues.filter((queue) => now_ms >= (this.#search_at_ms.get(queue) ?? 0))
-    this.#looking = Promise.all(due.map((queue) => this.#look(queue))).finally(() => {
-      this.#is_looking = false
-    })
+    for (const queue of this.#options.queues) {
+      if (this.#looking.has(queue) || now_ms < (this.#search_at_ms.get(queue) ?? 0)) continue
+      const looking = this.#look(queue).finally(() => this.#looking.delete(queue))
+      this.#looking.set(queue, looking)
+    }
   }
 
   async #look(queue: SinkQueue): Promise<void> {
@@ -145,8 +144,7 @@ export class Deliveries {
       if (claimed.length > 0) this.#search_at_ms.delete(queue)
       else this.#search_at_ms.set(queue, performance.now() + (this.#options.look_ms ?? SEARCH_MS))
       const own = new Set(claimed.map((sink) => keyOf(queue, sink)))
-      for (const key of this.#lags.keys())
-        if (key.startsWith(`${queue.shard} `) && !own.has(key)) this.#lags.delete(key)
+      for (const key of this.#lags.keys()) if (isOf(queue, key) && !own.has(key)) this.#lags.delete(key)
       for (const sink of claimed) if (sink.is_due && !served.has(keyOf(queue, sink))) this.#start(queue, sink)
       const waiting = claimed.filter((sink) => !sink.is_due && !this.#lags.has(keyOf(queue, sink)))
       await Promise.all(waiting.map((sink) => this.#readLag(queue, sink)))
@@ -184,7 +182,7 @@ export class Deliveries {
     const kind = kinds[sink.kind]
     let at = sink
     for (;;) {
-      const { events, next } = await queue.events(at, PAGE)
+      const { start, events, next } = await queue.events(at, PAGE)
       this.#noteLag(queue, sink, { events })
       if (this.#is_stopping) return
       if (events.length === 0) {
@@ -204,15 +202,20 @@ export class Deliveries {
       const step = kind.most_events === 1 ? PARALLEL : PAGE
       for (let first = 0; first < events.length; first += step) {
         const chunk = events.slice(first, first + step)
-        const reached = await this.#deliverSome(queue, at, chunk)
+        const reached = await this.#deliverSome(queue, at, first === 0 ? start : placeOf(at), chunk)
         if (reached === null || this.#is_stopping) return
         at = reached
       }
     }
   }
 
-  /** Sends some events at a time, and records up to where all were taken. The sink then; null if one was not. */
-  async #deliverSome(queue: SinkQueue, sink: SinkRow, placed: FeedPart["events"]): Promise<SinkRow | null> {
+  /** Sends the events after a place, some at a time, and records up to where all were taken. The sink then; null if one was not. */
+  async #deliverSome(
+    queue: SinkQueue,
+    sink: SinkRow,
+    start: FeedPlace,
+    placed: FeedPart["events"],
+  ): Promise<SinkRow | null> {
     const kind = kinds[sink.kind]
     const events = placed.map((event, at) => ({ event: eventBody(event), at, place: event.place }))
     const outgoing = events.filter(({ event }) => kind.is_for(event))
@@ -220,7 +223,7 @@ export class Deliveries {
     const turns = Map.groupBy(requests, ([first]) => (kind.in_turn ? first.event.subject : first.at))
     const found = await Promise.all(turns.values().map((each) => this.#sendInTurn(kind, sink, each)))
     const refusal = firstOf(found)
-    const upTo = (count: number) => events[count - 1]?.place ?? placeOf(sink)
+    const upTo = (count: number) => events[count - 1]?.place ?? start
     const taken = (count: number, is_idle: boolean) =>
       this.#taken(queue, sink, events.slice(0, count), is_idle)
     if (refusal === null) return taken(events.length, outgoing.length === 0)
@@ -298,7 +301,10 @@ export class Deliveries {
     const { log, retries_ms = RETRIES_MS } = this.#options
     const { event, before, after, reason, meaning } = refused
     if (meaning === "gone") return this.#stopped(queue, sink, before, reason)
-    if (meaning === "never" && sink.failures + 1 >= REFUSALS && sink.reason === reason) {
+    // After a restart of the database, events that were taken come again before the one that failed.
+    const failed_before = isSameEvent(before, sink) ? sink.failures : 0
+    const failures = failed_before + 1
+    if (meaning === "never" && failures >= REFUSALS && sink.reason === reason) {
       const { id } = event
       const goes_on = await queue.skipped(sink, after, skippedEvent(event, reason))
       if (goes_on === null) return
@@ -308,16 +314,17 @@ export class Deliveries {
       return
     }
     // Soon: an event that is refused for ever must not hold back those of others for long.
-    const wait = meaning === "never" ? 0 : sink.failures
+    const wait = meaning === "never" ? 0 : failed_before
     const retry_ms = retries_ms[wait] ?? retries_ms.at(-1) ?? null
-    if (!(await queue.failed(sink, before, reason, retry_ms))) return
-    const fields = { sink: sink.name, reason, failures: sink.failures + 1, retry_ms }
+    if (!(await queue.failed(sink, before, { reason, failures, retry_ms }))) return
+    const fields = { sink: sink.name, reason, failures, retry_ms }
     log.warn(fields, "an event was not delivered: it will be sent again")
   }
 
   async #stopped(queue: SinkQueue, sink: SinkRow, place: FeedPlace, reason: string): Promise<void> {
-    if (await queue.failed(sink, place, reason, null))
-      this.#options.log.error({ sink: sink.name, reason, failures: sink.failures + 1 }, STOPPED)
+    const failures = sink.failures + 1
+    if (await queue.failed(sink, place, { reason, failures, retry_ms: null }))
+      this.#options.log.error({ sink: sink.name, reason, failures }, STOPPED)
   }
 
   async #failed(queue: SinkQueue, sink: SinkRow, error: unknown): Promise<void> {
@@ -335,6 +342,11 @@ export class Deliveries {
 }
 
 const keyOf = (queue: SinkQueue, { id }: SinkRow) => `${queue.shard} ${id}`
+const isOf = (queue: SinkQueue, key: string) => key.startsWith(`${queue.shard} `)
+
+/** True if the event after the place is the one after the sink's. */
+const isSameEvent = (place: FeedPlace, sink: SinkRow) =>
+  place.is_restored === sink.is_restored && place.xid === sink.xid && place.id === sink.event_id
 
 const notSent = ([refused]: OneOrMore<OutgoingEvent>): Unsent => ({
   refused,

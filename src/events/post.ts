@@ -91,6 +91,11 @@ function send(
     })
     answer.on("end", done)
   })
+  // Without a listener nothing else is emitted, and the sink would wait for ever.
+  request.on("upgrade", ({ statusCode: status = 101 }, socket) => {
+    socket.destroy()
+    resolve({ status, text: "" })
+  })
   request.on("error", (error) => resolve({ reason: timeout.aborted ? "no answer in time" : reasonOf(error) }))
   request.end(bytes)
   return promise

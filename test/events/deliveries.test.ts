@@ -2,6 +2,7 @@ import { afterEach, beforeEach, expect, test } from "bun:test"
 import { createHmac } from "node:crypto"
 import { sql } from "drizzle-orm"
 import { NIL_ID, nextId } from "../../src/id.ts"
+import { SinkQueue } from "../../src/ledger/feed/sinks.ts"
 import { type AdminHarness, openAdminHarness } from "../admin/admin-harness.ts"
 import { until, untilIs } from "../support/gateway.ts"
 import { feedReaches } from "../support/horizon.ts"
@@ -46,6 +47,13 @@ class Receiver {
   }
 }
 
+/** Sinks of a database that does not answer. */
+class SilentSinkQueue extends SinkQueue {
+  override claim() {
+    return new Promise<never>(() => {})
+  }
+}
+
 let admin: AdminHarness
 let account_id: string
 const open: { stop(): Promise<void> }[] = []
@@ -67,8 +75,8 @@ function receiver(): Receiver {
   return made
 }
 
-async function gateway(retries_ms: readonly number[] = [50]) {
-  const made = await deliveringGateway(admin.database, lines, { retries_ms })
+async function gateway(retries_ms: readonly number[] = [50], { beside }: { beside?: SinkQueue[] } = {}) {
+  const made = await deliveringGateway(admin.database, lines, { retries_ms, beside })
   open.push(made.deliveries)
   return made
 }
@@ -201,6 +209,40 @@ test("D96: a failure after an event was taken is the first one again, also withi
   await gateway([50, 3_600_000])
   await reached(sink, 20)
   expect(sink.ids.toSorted()).toEqual(ids.toSorted())
+})
+
+test("D96: a failure counts for its event, not for one that comes again after a restart of the database", async () => {
+  const sink = receiver()
+  await create("restarted", sink)
+  await gateway([50, 3_600_000])
+  const [first = ""] = await addCredits(1)
+  await reached(sink, 1)
+  const refused = Promise.withResolvers<number>()
+  // Then both events are refused, the first of which comes again.
+  sink.answers.push(refused.promise, 500, 500)
+  const [second = ""] = await addCredits(1)
+  await untilIs(() => sink.answers.length, 2)
+  await admin.database.execute(sql`
+    INSERT INTO tollgate.feed_epochs (number, series, place, from_xid, seen_xid)
+    SELECT number + 1, series, place, '0', seen_xid FROM tollgate.feed_epochs ORDER BY number DESC LIMIT 1`)
+  refused.resolve(500)
+  await reached(sink, 2)
+  expect(sink.ids.toSorted()).toEqual([first, first, second].toSorted())
+})
+
+test("D96: a database that does not answer delays no sink of another one, also when the gateway stops", async () => {
+  const sink = receiver()
+  await create("billing", sink)
+  const { deliveries } = await gateway([50], {
+    beside: [new SilentSinkQueue("silent", admin.database, nextId)],
+  })
+  await addCredits(1)
+  await reached(sink, 1)
+  await addCredits(1)
+  await reached(sink, 2)
+  await deliveries.stop()
+  const [row] = await admin.database.execute(sql`SELECT gateway_id FROM tollgate.sinks`)
+  expect(row).toEqual({ gateway_id: null })
 })
 
 test("D96: a sink that never answers or always fails delays no other, and its lag grows", async () => {

@@ -20,7 +20,10 @@ class SlowSinkQueue extends SinkQueue {
 export async function deliveringGateway(
   database: Db,
   lines: string[],
-  { retries_ms = [50] }: { readonly retries_ms?: readonly number[] } = {},
+  {
+    retries_ms = [50],
+    beside = [],
+  }: { readonly retries_ms?: readonly number[]; readonly beside?: readonly SinkQueue[] | undefined } = {},
 ) {
   const id = nextId()
   await database.insert(gateways).values({ id, floor_id: id, lease_until: sql`now() + interval '1 hour'` })
@@ -29,7 +32,7 @@ export async function deliveringGateway(
   }
   const queue = new SlowSinkQueue("main", database, () => id)
   const deliveries = new Deliveries({
-    queues: [queue],
+    queues: [...beside, queue],
     log: { info: log("info"), warn: log("warn"), error: log("error") },
     retries_ms,
     look_ms: 50,

@@ -98,6 +98,20 @@ test("D96: a request that cannot be sent is a failure of the delivery", async ()
   })
 })
 
+test("D96: a receiver that wants another protocol has not taken the event", async () => {
+  const server = Bun.listen({
+    hostname: "127.0.0.1",
+    port: 0,
+    socket: {
+      data: (socket) => {
+        socket.write("HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: websocket\r\n\r\n")
+      },
+    },
+  })
+  expect(await send(`http://127.0.0.1:${server.port}/`, true)).toEqual({ status: 101, text: "" })
+  server.stop(true)
+})
+
 test("D96: redirects are not followed, and the body of an answer is not read", async () => {
   const asked: string[] = []
   const server = Bun.serve({

@@ -188,6 +188,13 @@ function isWorse(one: Sink, other: Sink): boolean {
   return (one.lag_s ?? Number.POSITIVE_INFINITY) > (other.lag_s ?? Number.POSITIVE_INFINITY)
 }
 
+interface FailedEvent {
+  readonly reason: string
+  /** Of this event in a row, with this one. */
+  readonly failures: number
+  readonly retry_ms: number | null
+}
+
 const LOST =
   "its gateway ended without recording what it sent, more than 20 hours ago: look for the last charges in Stripe, then resume"
 
@@ -256,11 +263,15 @@ export class SinkQueue {
   }
 
   /** Records a failure of the event after `place`; it is tried again after `retry_ms`, or the sink stops if that is null. */
-  async failed(sink: SinkRow, place: FeedPlace, reason: string, retry_ms: number | null): Promise<boolean> {
+  async failed(
+    sink: SinkRow,
+    place: FeedPlace,
+    { reason, failures, retry_ms }: FailedEvent,
+  ): Promise<boolean> {
     const state = await this.#write(sink, {
       ...columnsOf(place),
       reason,
-      failures: sql`${sinks.failures} + 1`,
+      failures,
       failing_since: sql`coalesce(${sinks.failing_since}, now())`,
       ...(retry_ms === null
         ? { state: "stopped", retry_at: null }
