@@ -11,6 +11,8 @@ export const LARGE_BYTES = 65_536
 /** This much of freed memory is collected after a second if no request needs it. */
 const COLLECT_BYTES = 67_108_864
 const COLLECT_MS = 1_000
+/** The time between collections that stop the event loop, as a multiple of the latest one's: they take 1 % of the time, so that the p99 of others stays. */
+const COLLECTIONS_APART = 100
 /** An account with at most this part of the memory does not wait for a collection. */
 const LITTLE = 1 / 16
 /** Default of `limits.memory`: this part of the memory that the processes of the gateway may use. */
@@ -33,7 +35,8 @@ export class Memory {
   #freed = new FairShare()
   /** Bytes of it since any collection. */
   #garbage_bytes = 0
-  #collected_ms = Number.NEGATIVE_INFINITY
+  /** The earliest time of the next collection that stops the event loop, by the clock of `performance.now`. */
+  #collect_at_ms = 0
   #due: Timer | undefined
   #collecting: Promise<void> | null = null
 
@@ -87,18 +90,20 @@ export class Memory {
     this.#due ??= setTimeout(() => this.#collectNow(false), COLLECT_MS).unref()
   }
 
-  /** Resolves once what was given back is collected. There is at most one such collection in `COLLECT_MS`. */
+  /** Resolves once what was given back is collected. */
   #collect(): Promise<void> {
     this.#collecting ??= this.#collection()
     return this.#collecting
   }
 
   async #collection(): Promise<void> {
-    const wait_ms = Math.max(0, this.#collected_ms + COLLECT_MS - performance.now())
+    const wait_ms = Math.max(0, this.#collect_at_ms - performance.now())
     await new Promise((resolve) => setTimeout(resolve, wait_ms).unref())
+    const began_ms = performance.now()
     this.#collectNow(true)
+    const ended_ms = performance.now()
+    this.#collect_at_ms = ended_ms + Math.max(COLLECT_MS, (ended_ms - began_ms) * COLLECTIONS_APART)
     this.#freed = new FairShare()
-    this.#collected_ms = performance.now()
     this.#collecting = null
   }
 

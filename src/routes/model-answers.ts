@@ -25,7 +25,7 @@ import { noteDurable, recordIn } from "./call-record.ts"
 import { keepAnswer } from "./idempotency.ts"
 
 /** A call that a provider answers, and the client's request. */
-interface Answering {
+export interface Answering {
   readonly gateway: Gateway
   readonly call: Call
   readonly reply: Reply

@@ -12,11 +12,12 @@ import { release } from "../settlement/settle.ts"
 import { AnswerWait } from "../upstream/answer-wait.ts"
 import { sentTo } from "../upstream/edits.ts"
 import { forward, type Outgoing } from "../upstream/forward.ts"
+import type { Reply } from "../upstream/reply.ts"
 import { type Failure, failures, genAiOperation } from "../wire/call.ts"
 import { type FieldTexts, readLargeBody } from "../wire/json.ts"
 import { noteDurable, RecordedAttempts, recordIn, traceOf } from "./call-record.ts"
 import { idempotencyOf, replayAnswer } from "./idempotency.ts"
-import { answerJson, answerStream, drainPolicy, stoppedError } from "./model-answers.ts"
+import { type Answering, answerJson, answerStream, drainPolicy, stoppedError } from "./model-answers.ts"
 import { errorWithRate, rateHeaders, withRate } from "./rate-headers.ts"
 import { countRefusal } from "./refusals.ts"
 import { readBody } from "./request-body.ts"
@@ -63,28 +64,54 @@ export async function modelCall<Body extends NamedModel>(
     if (kept === null) throw countRefusal(gateway, accepted.owner, fault)
     return kept
   }
-  const { body, texts, passed } = parsed
   call.trace = trace
   trace?.held(call.hold, call.model.name, operation.name)
+  const { body } = parsed
+  const wants = { usage: operation.wantsUsage(body), cost: operation.wantsCost(body) }
   const answer_wait = new AnswerWait(request.signal, call.stopped)
   gateway.sockets.keepOpen(request)
+  gateway.metrics.latencyAdded("before", performance.now() - arrived_ms)
+  const forwarded = forwardParsed(gateway, operation, call, parsed, answer_wait)
+  return answerForwarded({ gateway, call, answer_wait, request }, accepted, forwarded, wants)
+}
+
+/** Sends a request to its provider. Resolves with the head of the answer. */
+async function forwardParsed<Body extends NamedModel>(
+  gateway: Gateway,
+  operation: OperationOn<Body>,
+  call: Call,
+  { body, texts, passed }: ParsedRequest<Body>,
+  answer_wait: AnswerWait,
+): Promise<Reply> {
+  return forward(
+    call.model.routes,
+    outgoing(gateway, call, operation.changes(body), texts, passed, answer_wait),
+    gateway.breakers,
+    new RecordedAttempts(gateway, call.hold.id, call.trace, genAiOperation(operation.name), call),
+  )
+}
+
+/**
+ * Answers a call as its provider does. The request's body is not among the parameters: the runtime keeps those of an async
+ * function until it returns, but the body's memory is given back once the provider answers (D77).
+ */
+async function answerForwarded(
+  asked: Omit<Answering, "reply">,
+  { key_hash, memory }: Accepted,
+  forwarded: Promise<Reply>,
+  wants: { readonly usage: boolean; readonly cost: boolean },
+): Promise<Response> {
+  const { gateway, call, answer_wait, request } = asked
+  const { operation } = call
   try {
-    gateway.metrics.latencyAdded("before", performance.now() - arrived_ms)
-    const reply = await forward(
-      call.model.routes,
-      outgoing(gateway, call, operation.changes(body), texts, passed, answer_wait),
-      gateway.breakers,
-      new RecordedAttempts(gateway, id, trace, genAiOperation(operation.name), call),
-    )
-    accepted.memory.free()
+    const reply = await forwarded
+    // The other transport keeps the body until the answer ends.
+    if (reply.route.upstream.transport === "direct") memory.free()
     call.answeredBy(reply.route, reply.provider_ids)
-    const answering = { gateway, call, reply, answer_wait, request }
+    const answering = { ...asked, reply }
     const form = call.hold.stream ? operation.stream : null
-    const cost = operation.wantsCost(body)
     const answer =
-      form === null
-        ? await answerJson(answering, cost)
-        : await answerStream(answering, form, { usage: operation.wantsUsage(body), cost })
+      form === null ? await answerJson(answering, wants.cost) : await answerStream(answering, form, wants)
     return withRate(answer, rateHeaders(gateway, key_hash, operation.name, request, call.rates))
   } catch (error) {
     gateway.sockets.restore(request)

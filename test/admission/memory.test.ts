@@ -73,6 +73,36 @@ test("D78 an account with small bodies does not wait for the memory that another
   collect.mockRestore()
 })
 
+test("D77 collections that stop the event loop take 1 % of the time", async () => {
+  let now_ms = 0
+  const clock = spyOn(performance, "now").mockImplementation(() => now_ms)
+  const collect = spyOn(Bun, "gc").mockImplementation(() => {
+    now_ms += 40
+  })
+  const waits_ms: unknown[] = []
+  const timer = spyOn(globalThis, "setTimeout")
+  timer.mockImplementation(((next: () => void, wait_ms: number) => {
+    waits_ms.push(wait_ms)
+    queueMicrotask(next)
+    return { unref() {} }
+  }) as typeof setTimeout)
+  const memory = new Memory(0)
+  const small = { ...LIMITS, memory_bytes: 1_000_000 }
+  for (const passed_ms of [0, 500, 5_000]) {
+    now_ms += passed_ms
+    const earlier = memory.of("hot", small)
+    earlier.take(200_000)
+    earlier.free()
+    const waiting = memory.of("hot", small)
+    await waiting.take(100_000)
+    waiting.discard()
+  }
+  const collected = [...collect.mock.calls]
+  for (const spy of [timer, collect, clock]) spy.mockRestore()
+  expect(collected).toEqual(Array(3).fill([true]))
+  expect(waits_ms).toEqual([0, 3_500, 0])
+})
+
 test("D77 a body of announced length takes its memory before it comes, or is refused", async () => {
   const [memory, limits] = [new Memory(0), { ...LIMITS, memory_bytes: 6 * BODY_BYTES, body_timeout_ms: 1 }]
   const read = async () => {

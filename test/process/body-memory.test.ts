@@ -2,9 +2,9 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import { readFileSync } from "node:fs"
 import { makeKey } from "../../src/admission/key.ts"
 import { type FreshDatabase, freshDatabase } from "../support/database.ts"
-import { CHAT, configFor, until } from "../support/gateway.ts"
+import { CHAT, configFor } from "../support/gateway.ts"
 import { operatorOf } from "../support/operator.ts"
-import { chatCompletion, json, type Provider, startProvider, usage } from "../support/provider.ts"
+import { chatCompletion, heldBack, json, type Provider, startProvider, usage } from "../support/provider.ts"
 import { type RawClient, rawClient } from "../support/raw-client.ts"
 import type { GatewayProcess } from "./gateway-process.ts"
 import { databaseVariables, Workplace } from "./workplace.ts"
@@ -69,6 +69,7 @@ describe("D77 bodies on their way", () => {
   let provider: Provider
   let fresh: FreshDatabase
   let gateway: GatewayProcess
+  let base_mib: number
 
   beforeAll(async () => {
     provider = await startProvider()
@@ -77,6 +78,7 @@ describe("D77 bodies on their way", () => {
     const limits = { memory: `${MEMORY_MIB}MiB`, body_timeout: "90s" }
     place.configure(configFor(provider.url, { limits }))
     gateway = await place.start(databaseVariables(fresh.address))
+    base_mib = peakMib(gateway.pid)
   })
   afterAll(async () => {
     gateway.signal("SIGTERM")
@@ -94,37 +96,53 @@ describe("D77 bodies on their way", () => {
   }
 
   test("of keys that nobody has take none", async () => {
-    const before_mib = peakMib(gateway.pid)
     const statuses = await refusedOf(gateway, makeKey(), CONNECTIONS)
     // 503 if too many wait for the ledger to look up their keys.
     expect(statuses).toContain(401)
     expect(statuses.filter((status) => status !== 401 && status !== 503)).toEqual([])
-    expect(peakMib(gateway.pid) - before_mib).toBeLessThan(BESIDES_MIB)
+    expect(peakMib(gateway.pid)).toBeLessThan(base_mib + BESIDES_MIB)
   })
 
   test("of customers stay within limits.memory; others are served meanwhile", async () => {
     const { account } = operatorOf(gateway.url)
     const [greedy, modest] = [await account("1000"), await account("1")]
     expect([await served(greedy.key), await served(modest.key)]).toEqual([200, 200])
-    const before_mib = peakMib(gateway.pid)
     // One of them gets the memory that it needs, and waits for its last byte.
     const refused = refusedOf(gateway, greedy.key, CONNECTIONS - 1)
     expect(await served(modest.key)).toBe(200)
     expect(new Set(await refused)).toEqual(new Set([503]))
-    expect(peakMib(gateway.pid) - before_mib).toBeLessThan(MEMORY_MIB + BESIDES_MIB)
+    expect(peakMib(gateway.pid)).toBeLessThan(base_mib + MEMORY_MIB + BESIDES_MIB)
   })
 
-  test("that are whole are served one after the other within it", async () => {
+  test("that are whole are sent one after the other within it, and are free while providers answer", async () => {
     const { account, calls } = operatorOf(gateway.url)
     const { id, key } = await account("1000")
-    const before_mib = peakMib(gateway.pid)
     const headers = { authorization: `Bearer ${key}`, "content-type": "application/json" }
-    const ask = () => fetch(`${gateway.url}/v1/chat/completions`, { method: "POST", headers, body: BODY })
-    const statuses: number[] = []
-    for (let call = 0; call < 6; call++)
-      statuses.push((await until(ask, ({ status }) => status !== 503)).status)
-    expect(statuses).toEqual(Array(6).fill(200))
-    expect(await calls(`?account=${id}&state=settled`)).toHaveLength(6)
-    expect(peakMib(gateway.pid) - before_mib).toBeLessThan(MEMORY_MIB + BESIDES_MIB)
+    const begun = provider.exchanges.length
+    const slow = async (call: number) => {
+      const body = JSON.stringify(chatCompletion("hi", { usage: usage(10, 5) }))
+      const { promise: begins, resolve } = Promise.withResolvers<void>()
+      const { held, release } = heldBack(async (exchange) => {
+        await exchange.chunk(body)
+        await exchange.end()
+      })
+      provider.replyOnce(async (exchange) => {
+        await exchange.head(200, { "content-type": "application/json" })
+        await exchange.chunk(" ")
+        resolve()
+        await held(exchange)
+      })
+      const answer = fetch(`${gateway.url}/v1/chat/completions`, { method: "POST", headers, body: BODY })
+      await provider.exchange(begun + call)
+      await begins
+      return { answer, release }
+    }
+    const sent: Awaited<ReturnType<typeof slow>>[] = []
+    for (let call = 1; call <= 4; call++) sent.push(await slow(call))
+    expect(peakMib(gateway.pid)).toBeLessThan(base_mib + MEMORY_MIB + BESIDES_MIB)
+    for (const { release } of sent) release()
+    const statuses = await Promise.all(sent.map(async ({ answer }) => (await answer).status))
+    expect(statuses).toEqual(Array(4).fill(200))
+    expect(await calls(`?account=${id}&state=settled`)).toHaveLength(4)
   })
 })
