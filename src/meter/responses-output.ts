@@ -232,10 +232,14 @@ function partOf({ content_index, summary_index, command_index }: JsonObject, typ
 /** The depth of a field of an item: `output`, the index, the field. */
 const FIELD_DEPTH = 3
 
-/** Counts the output of a response object: `output[…]` and below. Keeps what says that an item is a run of a tool. */
+/**
+ * Counts the output of a response object: `output[…]` and below. Keeps what says that an item is a run of a tool, of each tool more than are
+ * charged (D60).
+ */
 export class ResponsesLargeOutput implements LargeOutput {
   bytes = 0
   readonly #runs: JsonObject[] = []
+  readonly #runs_of_tool = new Map<string, number>()
   #item: JsonObject = {}
 
   get members(): JsonObject {
@@ -254,7 +258,12 @@ export class ResponsesLargeOutput implements LargeOutput {
 
   endValue({ depth, keys }: JsonPosition): void {
     if (depth !== FIELD_DEPTH - 1 || keys[0] !== "output") return
-    if (toolOf(this.#item) !== null && this.#runs.length < MAX_ITEMS) this.#runs.push(this.#item)
+    const tool = toolOf(this.#item)
+    const runs = this.#runs_of_tool.get(tool ?? "") ?? 0
+    if (tool !== null && runs < MAX_ITEMS) {
+      this.#runs_of_tool.set(tool, runs + 1)
+      this.#runs.push(this.#item)
+    }
     this.#item = {}
   }
 

@@ -384,6 +384,18 @@ describe("D66 usage is that of the last event", () => {
       }
     }
   })
+
+  test("D5 D60 the many runs of one tool in an answer that is not kept hide those of no other", () => {
+    const large = responses.json.openLarge()
+    const items = Array.from({ length: 3_000 }, (_, at) => ({
+      type: at < 2_000 ? "file_search_call" : "code_interpreter_call",
+    }))
+    large.take(bytesOf(JSON.stringify(responseObject(items, { usage }))))
+    const read = responses.json.usageOf(large.members, ANY_USAGE)
+    const { file_search = 0, code_interpreter } = read.state === "valid" ? (read.usage.tool_runs ?? {}) : {}
+    expect(file_search).toBeGreaterThan(1_000)
+    expect(code_interpreter).toBe(1_000)
+  })
 })
 
 describe("D66 what ends a stream", () => {
