@@ -178,6 +178,7 @@ class Walk {
       const is_tokens = meaning?.means === "embedded" && countedTokens(value) !== null
       const bytes = isCounted(meaning) && !is_tokens ? Buffer.byteLength(texts.at(index)) : 0
       found.bytes += bytes
+      if (meaning?.argument === "switch" && value === false) found.disables_thinking = true
       if (meaning?.means === "prediction" && !isOff(meaning, value)) found.predicted_bytes = bytes
       this.#take(meaning, value, null)
     }

@@ -16,7 +16,7 @@ export type Described = Readonly<
       Description,
       "rounds" | "service_tier" | "max_tokens" | "other_limit" | "thinking_tokens" | "choices"
     > &
-    Pick<Description, "predicted_bytes" | "uses_reasoning" | "repeats">
+    Pick<Description, "predicted_bytes" | "uses_reasoning" | "disables_thinking" | "repeats">
 >
 
 const SHOWN_CHARACTERS = 100
@@ -44,6 +44,8 @@ export class Description {
   other_limit = 0
   /** The tokens of reasoning that no limit of the output may bound; infinite without a budget, null if none is asked for. */
   thinking_tokens: number | null = null
+  /** True if it turns the reasoning off that some models do unasked. */
+  disables_thinking = false
   /** UTF-8 bytes of the JSON text of a prediction. What the answer does not repeat of it is billed as output. */
   predicted_bytes = 0
   /** The number of choices that it asks for (D12). */

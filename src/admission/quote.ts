@@ -42,9 +42,9 @@ export interface Quote extends CostBounds {
 
 /** The most that a request can cost: prompt and outputs at their bounds and highest prices, and fees (D12). */
 export function quote({ generates, limit_field }: Operation, described: Described, model: Model): Quote {
-  const { max_tokens, other_limit, thinking_tokens, predicted_bytes, choices: n, switches } = described
+  const { max_tokens, other_limit, predicted_bytes, choices: n, switches } = described
   const prompt_tokens_bound = promptBound(described, model)
-  const unlimited_tokens = (thinking_tokens ?? 0) + predicted_bytes
+  const unlimited_tokens = thinkingBound(described, model) + predicted_bytes
   const limit = Math.max(max_tokens || model.hold_output_tokens, other_limit)
   const output_tokens_bound = generates ? Math.min(limit + unlimited_tokens, model.max_output_tokens) : 0
   const costs = mostCosts(described, prompt_tokens_bound, model)
@@ -71,6 +71,15 @@ export function quote({ generates, limit_field }: Operation, described: Describe
     writes_for_an_hour: switches.has("cache_write_1h"),
     costs,
   }
+}
+
+/** The most tokens of reasoning that no limit of the output bounds: those that it asks for, or that the model may use unasked (D12). */
+function thinkingBound(
+  { thinking_tokens, disables_thinking }: Described,
+  { unlimited_thinking }: Model,
+): number {
+  if (thinking_tokens !== null) return thinking_tokens
+  return unlimited_thinking && !disables_thinking ? Number.POSITIVE_INFINITY : 0
 }
 
 function mostOf(costs: readonly MostCost[], output_tokens: bigint): bigint {

@@ -89,6 +89,8 @@ export interface Model extends Rate, Decoded<Static<typeof ModelSettings>> {
   readonly max_output_tokens: number
   /** Output tokens held if the request sets no limit (D12). */
   readonly hold_output_tokens: number
+  /** True if no limit of a request bounds its thinking (D12). */
+  readonly unlimited_thinking: boolean
   /** The fields that a request may not have (D61). */
   readonly refuse: readonly RefusedField[]
 }

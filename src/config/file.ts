@@ -179,6 +179,10 @@ const Model = section({
     "Held when a call sets no limit. Default: `max_output_tokens`.",
     Type.Optional(count({ maximum: 10_000_000 })),
   ),
+  unlimited_thinking: key(
+    "`true` if `max_tokens` does not bound the thinking, so that each call holds `max_output_tokens` unless it has `enable_thinking: false` or a `thinking_budget` (D12). Default: `true` with an upstream of DashScope.",
+    Type.Optional(Type.Boolean({ [EXPECTED]: "true or false" })),
+  ),
   refuse: key(
     "Fields that calls may not have; see Fields of requests (D61).",
     Type.Array(text({ [EXPECTED]: "a field, or field=value" }), {

@@ -11,6 +11,7 @@ import {
   haveOutput,
   type Model,
   operationsOf,
+  type Route,
   type Upstream,
 } from "./config.ts"
 import { ADMIN_PORT, ConfigFile, type FileModel, ModelSettings, Settings } from "./file.ts"
@@ -131,11 +132,15 @@ function modelOf(model: FileModel, upstreams: Upstreams, report: FaultReport): M
   const [first, ...others] = routesOf(model, upstreams, under(report, "upstreams"))
   checkSet(model, operations, report)
   if (first === undefined) return null
+  const routes = [first, ...others] as const
+  const isUnlimited = ({ upstream }: Route) =>
+    presets[upstream.preset?.name ?? ""]?.unlimited_thinking === true
   return {
     ...decoded(ModelSettings, model),
     ...output,
     operations,
-    routes: [first, ...others],
+    routes,
+    unlimited_thinking: model.unlimited_thinking ?? routes.some(isUnlimited),
     price: priceOf(model, generates, report),
     tiers: tiersOf(model, under(report, "price")),
     service_tiers: serviceTiersOf(model, under(report, "price")),

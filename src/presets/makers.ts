@@ -111,7 +111,9 @@ export const cohere: Preset = {
   errors: errors([], [], { 498: "content" }),
 }
 
-/** alibabacloud.com, "Model Studio: OpenAI compatible" and "Error codes". There `insufficient_quota` means a rate limit. */
+/**
+ * alibabacloud.com, "Model Studio: OpenAI compatible", "Deep thinking" and "Error codes". There `insufficient_quota` means a rate limit.
+ */
 export const dashscope: Preset = {
   chat: {
     origin: "https://dashscope-intl.aliyuncs.com",
@@ -119,6 +121,7 @@ export const dashscope: Preset = {
     operations: ["chat", "embeddings"],
   },
   hosts: ["dashscope-intl.aliyuncs.com", "dashscope-us.aliyuncs.com", "dashscope.aliyuncs.com"],
+  unlimited_thinking: true,
   errors: errors(["Arrearage"]),
 }
 

@@ -14,6 +14,8 @@ export interface Preset {
   readonly usage?: ReaderName
   /** `unasked`: it reports a stream's usage by itself, or refuses `stream_options`. Default: `asked`. */
   readonly stream_usage?: "asked" | "unasked"
+  /** No limit of a request bounds the thinking of its models, some of which think unasked (D12). */
+  readonly unlimited_thinking?: true
   /** Time for which it keeps an idle connection, less a second. Default: D59. */
   readonly idle_connection_ms?: number
   /** Default: the codes and messages of all providers. */

@@ -54,7 +54,10 @@ export type Means =
   /** Bounds the rounds of the provider's tools. */
   | "rounds"
   | "reasoning"
-  /** Reasoning beyond the limit of the output, which does not bound it at some providers: so many tokens, or any number (D12). */
+  /**
+   * Reasoning beyond the limit of the output, which does not bound it at some providers: so many tokens, or any number (D12). `switch`: false
+   * turns it off.
+   */
   | "thinking"
   /** A vendor's betas, as in its header: see `BETAS`. */
   | "betas"
@@ -124,7 +127,8 @@ export const FIELDS = {
     ["reasoning_effort", "reasoning", "", "none"],
     ["reasoning", "object", "reasoning", "effort=none enabled=false"],
     ["thinking", "reasoning", "", "type=disabled"],
-    ["enable_thinking thinking_budget", "thinking", "", "0"],
+    ["enable_thinking", "thinking", "switch", "0"],
+    ["thinking_budget", "thinking", "", "0"],
     ["thinking_token_budget thinking_config", "reasoning", "", "0"],
 
     [

@@ -39,6 +39,7 @@ export function aModel(parts: Partial<Model>): Model {
     set: {},
     hold: "worst",
     hold_searches: 10,
+    unlimited_thinking: false,
     bytes_per_token: 4,
     estimate: { prompt: "client_cut", hidden_output: null },
     ...parts,

@@ -141,6 +141,22 @@ test.each<[string, object, number]>([
   expect(quote(chat({ extra_body, ...top, max_tokens: 5 }), model).output_tokens_bound).toBe(bound)
 })
 
+test.each<[string, object, number]>([
+  ["a limit", { max_tokens: 5 }, 1_000],
+  ["no limit", {}, 1_000],
+  ["thinking that is neither on nor off", { max_tokens: 5, enable_thinking: null }, 1_000],
+  ["thinking that is off", { max_tokens: 5, enable_thinking: false }, 5],
+  ["a budget", { max_tokens: 5, thinking_budget: 70 }, 75],
+  ["a budget that is off", { max_tokens: 5, thinking_budget: false }, 1_000],
+  ["no thinking only within extra_body", { max_tokens: 5, extra_body: { enable_thinking: false } }, 1_000],
+])(
+  "D12 a model with unlimited thinking holds it with %s, unless it is off or has a budget",
+  (_, fields, bound) => {
+    const thinking = { ...model, unlimited_thinking: true }
+    expect(quote(chat(fields), thinking).output_tokens_bound).toBe(bound)
+  },
+)
+
 test("D12 a prediction is held as output too, because what the answer does not repeat is billed as output", () => {
   const prediction = { type: "content", content: "x".repeat(60) }
   const bytes = JSON.stringify(prediction).length

@@ -3,7 +3,7 @@ import type { ErrorMeaning } from "../../src/presets/preset.ts"
 import { presetAt, presetNames, presets } from "../../src/presets/presets.ts"
 import { meaningOf } from "../../src/upstream/account-errors.ts"
 import type { OperationName } from "../../src/wire/call.ts"
-import { load, refusal } from "../config/small.ts"
+import { load, refusal, small } from "../config/small.ts"
 
 /** D83: a preset fills in what the file does not say, and nothing else. */
 
@@ -75,6 +75,18 @@ describe("D83 what a preset fills in", () => {
   ]
   test.each(rows)("%j", (fields, expected) => {
     expect(loaded(fields)).toMatchObject(expected)
+  })
+
+  test("D12 DashScope does not limit the thinking of its models", () => {
+    const limits = (upstreams: object, fields: object = {}) => {
+      const [model] = small.models
+      const models = [{ ...model, upstreams: Object.keys(upstreams).map((use) => ({ use })), ...fields }]
+      return load(JSON.stringify({ upstreams, models })).models[0]?.unlimited_thinking
+    }
+    const [qwen, other] = [{ provider: "dashscope" }, { provider: "openai" }]
+    expect([limits({ qwen }), limits({ other }), limits({ other, qwen })]).toEqual([true, false, true])
+    expect(limits({ qwen }, { unlimited_thinking: false })).toBe(false)
+    expect(limits({ other }, { unlimited_thinking: true })).toBe(true)
   })
 
   const wins: [fields: object, expected: object][] = [
