@@ -6,6 +6,7 @@ import { costWithin, heldFor, printUsd } from "../money.ts"
 import type { Operation } from "../operations/operation.ts"
 import { printAmount } from "../wire/budget.ts"
 import { printTime } from "../wire/time.ts"
+import { MAX_TOKENS } from "../wire/usage.ts"
 import {
   estimateBytes,
   hidesPrompt,
@@ -46,7 +47,8 @@ export function quote({ generates, limit_field }: Operation, described: Describe
   const prompt_tokens_bound = promptBound(described, model)
   const unlimited_tokens = thinkingBound(described, model) + predicted_bytes
   const limit = Math.max(max_tokens || model.hold_output_tokens, other_limit)
-  const output_tokens_bound = generates ? Math.min(limit + unlimited_tokens, model.max_output_tokens) : 0
+  const most_output = largestOutput(described, model)
+  const output_tokens_bound = generates ? Math.min(limit + unlimited_tokens, most_output) : 0
   const costs = mostCosts(described, prompt_tokens_bound, model)
   const cost_pico = mostOf(costs, BigInt(output_tokens_bound) * BigInt(n))
   return {
@@ -63,7 +65,7 @@ export function quote({ generates, limit_field }: Operation, described: Describe
     limit_field,
     limits: {
       prompt_tokens: plausiblePrompt(described, model),
-      completion_tokens: generates ? plausibleOutput(max_tokens, model) * n : 0,
+      completion_tokens: generates ? plausibleOutput(max_tokens, most_output) * n : 0,
     },
     searches: switches.has("web_search") ? 1 : 0,
     service_tier: described.service_tier,
@@ -71,6 +73,13 @@ export function quote({ generates, limit_field }: Operation, described: Describe
     writes_for_an_hour: switches.has("cache_write_1h"),
     costs,
   }
+}
+
+/** The most output tokens of a choice, whatever was asked for. A beta lets the provider generate more than the model's own limit (D12). */
+function largestOutput({ switches, max_tokens }: Described, { max_output_tokens }: Model): number {
+  return switches.has("larger_output")
+    ? Math.max(max_output_tokens, Math.min(max_tokens, MAX_TOKENS))
+    : max_output_tokens
 }
 
 /** The most tokens of reasoning that no limit of the output bounds: those that it asks for, or that the model may use unasked (D12). */
@@ -95,9 +104,9 @@ function mostOf(costs: readonly MostCost[], output_tokens: bigint): bigint {
 const PLAUSIBLE_OUTPUT = { factor: 8, tokens: 32_768 }
 
 /** Per choice. A provider that ignores `max_tokens` still generates at most what the model can. */
-function plausibleOutput(max_tokens: number, { max_output_tokens }: Model): number {
-  const limit = Math.min(max_tokens || max_output_tokens, max_output_tokens)
-  return Math.max(PLAUSIBLE_OUTPUT.factor * limit, max_output_tokens, PLAUSIBLE_OUTPUT.tokens)
+function plausibleOutput(max_tokens: number, most_output: number): number {
+  const limit = Math.min(max_tokens || most_output, most_output)
+  return Math.max(PLAUSIBLE_OUTPUT.factor * limit, most_output, PLAUSIBLE_OUTPUT.tokens)
 }
 
 /** The largest `max_tokens` whose hold `available_nano` covers; null if not even 1 fits, or without output. */

@@ -283,6 +283,7 @@ export const SWITCHES = {
   provider_work: { what: "what the provider adds to the prompt", price: null, opens: "rounds" },
   hidden: { what: "a prompt that only the provider has", price: null, opens: "once" },
   unmeasured: { what: "a file whose bytes do not bound its tokens", price: null, opens: "once" },
+  larger_output: { what: "larger outputs", price: null },
   larger_pictures: { what: "larger pictures", price: null, opens: "once", unless_part_tokens: true },
 } as const satisfies Readonly<Record<string, Switch>>
 
@@ -348,9 +349,10 @@ export const PARTS: readonly (readonly [types: string, meaning: string, fields?:
   ["mcp_list_tools", "opaque"],
 ]
 
-/** Headers of a vendor's betas that change a price by themselves, by how they begin. Any other passes (D65). */
+/** Headers of a vendor's betas that change a price or a limit by themselves, by how they begin. Any other passes (D65). */
 export const BETAS: readonly (readonly [start: string, meaning: string])[] = [
   ["context-1m-", "large_prompt"],
   ["fast-mode-", "speed"],
   ["user-profiles-billing-", "payer"],
+  ["output-", "larger_output"],
 ]

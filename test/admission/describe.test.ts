@@ -443,7 +443,8 @@ test.each<[string, Record<string, string>]>([
   ["files-api-2025-04-14, context-1m-2025-08-07", { large_prompt: "anthropic-beta" }],
   ["fast-mode-2026-02-01", { speed: "anthropic-beta" }],
   ["user-profiles-billing-2026-10-01", { payer: "anthropic-beta" }],
-])("D65 of the betas %j those that change a price ask for it", (value, asks) => {
+  ["output-300k-2026-03-24", { larger_output: "anthropic-beta" }],
+])("D65 of the betas %j those that change a price or a limit are seen", (value, asks) => {
   const { switches: found } = described(
     "messages",
     {},

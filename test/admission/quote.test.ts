@@ -157,6 +157,17 @@ test.each<[string, object, number]>([
   },
 )
 
+test("D12 with a beta for larger outputs, the model's largest output bounds neither the hold nor what is plausible", () => {
+  const large = { max_tokens: 300_000, anthropic_beta: ["output-300k-2026-03-24"] }
+  expect(quote(chat(large), model)).toMatchObject({
+    output_tokens_bound: 300_000,
+    limits: { completion_tokens: 2_400_000 },
+  })
+  expect(quote(chat({ ...large, max_tokens: 5 }), model).output_tokens_bound).toBe(5)
+  expect(quote(chat({ ...large, max_tokens: null }), model).output_tokens_bound).toBe(300)
+  expect(quote(chat({ ...large, max_tokens: 2 ** 53 - 1 }), model).output_tokens_bound).toBe(100_000_000)
+})
+
 test("D12 a prediction is held as output too, because what the answer does not repeat is billed as output", () => {
   const prediction = { type: "content", content: "x".repeat(60) }
   const bytes = JSON.stringify(prediction).length
