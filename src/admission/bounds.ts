@@ -1,7 +1,7 @@
 import type { Model } from "../config/config.ts"
 import { type Bucket, bucketsHeldFor, isBucket, unitOf } from "../kinds.ts"
 import { PICO_PER_NANO, type Price, type Rate } from "../money.ts"
-import { OWN_TIER, TOOL_RUN } from "../wire/fields.ts"
+import { OWN_TIER, TOOL_RUN, TOOLS } from "../wire/fields.ts"
 import type { Media, MediaKind } from "../wire/media.ts"
 import { MAX_TOKENS } from "../wire/usage.ts"
 import { type Described, openingField } from "./described.ts"
@@ -114,12 +114,17 @@ function pricesOf({ buckets }: Price, named: readonly Bucket[]): readonly bigint
 
 const MOST_PAGES = 1_000
 
+/** The tools that a request can ask for. Other runs are parts of theirs, such as the posts that a search of xAI reads. */
+const TOOLS_BY_NAME: ReadonlySet<string> = new Set(TOOLS.map(([, who]) => who))
+
 /** The fees of what is asked for: so many searches, and runs of each tool, as the model holds; and every page. */
-function feesPico({ switches }: Described, { hold, hold_searches }: Model, price: Price): bigint {
+function feesPico({ switches, repeats }: Described, { hold, hold_searches }: Model, price: Price): bigint {
   const runs = BigInt(hold_searches)
   let sum_pico = 0n
+  for (const [tool, run_pico] of Object.entries(price.tool_runs ?? {}))
+    if (switches.has(TOOL_RUN + tool) || (repeats && !TOOLS_BY_NAME.has(TOOL_RUN + tool)))
+      sum_pico += runs * run_pico
   for (const name of switches.keys()) {
-    if (name.startsWith(TOOL_RUN)) sum_pico += runs * (price.tool_runs?.[name.slice(TOOL_RUN.length)] ?? 0n)
     if (!isBucket(name) || unitOf(name) === "token") continue
     const most = name === "page" && hold !== "likely" ? BigInt(MOST_PAGES) : runs
     sum_pico += most * (price.buckets?.[name] ?? 0n)

@@ -165,6 +165,11 @@ describe("D61 what has no price is refused, by its field and the price that is m
     const tools = [{ type: "x_search" }]
     expect(faultOf({ tools }, { price, context_tokens: 100 })).toBeNull()
     expect(free({ tools })).toBe(10n * 5_000_000n)
+    const posts = { ...price, tool_runs: { x_search: 5_000_000n, x_posts: 3_000_000n, file_search: 1n } }
+    const with_posts = aModel({ price: posts, context_tokens: 100 })
+    const held = (fields: object) => quote(chat({ max_tokens: 1, ...fields }), with_posts).cost_pico
+    expect(held({ tools }) - 100n * 1_000n - 4_000n).toBe(10n * 8_000_000n)
+    expect(held({ tools: [{ type: "web_fetch" }] }) - 100n * 1_000n - 4_000n).toBe(10n * 3_000_000n)
     const bytes = 57n * 1_000n
     expect(free({ plugins: [{ id: "file-parser" }] })).toBe(1_000n * 2_000_000n - 100_000n + bytes)
   })
