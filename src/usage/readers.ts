@@ -31,7 +31,8 @@ export const COUNTS = {
   image_output: "out.image_tokens",
   searches: `server_tool_use.web_search_requests server_tool_use_details.web_search_requests
     server_side_tool_usage_details.web_search_calls tool_usage.web_search.num_requests
-    tool_calls_details.web_search.invocation x_tools.web_search.count num_search_queries num_sources_used`,
+    tool_calls_details.web_search.invocation x_tools.web_search.count num_search_queries num_sources_used
+    in.web_search_requests`,
   pages: "pages_processed",
 } as const
 

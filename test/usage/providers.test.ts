@@ -130,6 +130,11 @@ describe("D87 the words of each provider", () => {
       },
     ],
     [
+      "litellm: searches of any provider are among the details of the prompt",
+      { ...chatSums(12, 8, 20), prompt_tokens_details: { text_tokens: 12, web_search_requests: 3 } },
+      { prompt_tokens: 12, completion_tokens: 8, buckets: { web_search: 3 } },
+    ],
+    [
       "gemini: the rest of the total is output",
       chatSums(758, 102, 1725),
       { prompt_tokens: 758, completion_tokens: 967, buckets: { reasoning: 865 } },
