@@ -1,3 +1,5 @@
+import { spyOn } from "bun:test"
+import { SinkQueue } from "../../src/ledger/feed/sinks.ts"
 import { oneOrMore } from "../../src/wire/list.ts"
 import { within } from "../support/fair-clock.ts"
 import { PRICE, PROVIDER_KEY, until } from "../support/gateway.ts"
@@ -71,6 +73,8 @@ export async function chaos(
   const victims = oneOrMore(
     await Promise.all(Array.from({ length: gateways }, () => scene.victim(configuration, null, TELLING))),
   )
+  // The steady gateway would keep the sink for good, and no kill would meet a delivery.
+  using _ = spyOn(SinkQueue.prototype, "claim").mockResolvedValue([])
   // A sink gets every event from its creation on.
   const receiver = await EventReceiver.open(random.branch(), kills > SHORT_KILLS)
   await scene.steady.admin("POST", "/sinks", { name: "chaos", url: receiver.url, allow_private: true })
@@ -143,6 +147,8 @@ export async function chaos(
     await Promise.all(stopSelling.map((stopOne) => stopOne()))
   }
   await scene.quiet()
+  // A gateway that delivers is not at rest.
+  violations.push(...(await undelivered(scene, receiver)))
 
   const storm = async () => {
     report("a storm without a kill")
@@ -163,6 +169,7 @@ export async function chaos(
   await scene.quiet()
 
   violations.push(...(await inquire(scene, author, seen, accounts, sellers)))
+  receiver.mend()
   violations.push(...(await undelivered(scene, receiver)))
   receiver.stop()
   if (slowest_start_ms > (kills > SHORT_KILLS ? SERVING_WITHIN_MS : SERVING_AMID_TESTS_MS))
@@ -270,16 +277,18 @@ async function inquire(
   return found
 }
 
-/** Waits for the sink to get what it has not got; then what it did not get. */
+/** Waits for the sink to get what it has not got; then how much it did not get, and its state. */
 async function undelivered({ shards }: Scene, receiver: EventReceiver): Promise<string[]> {
-  receiver.mend()
   const ids = (await Promise.all(shards.map(({ witness }) => witness.events()))).flat()
   const missing = () => ids.filter((id) => !receiver.taken.has(id))
   let is_late = false
   const delivered = until(missing, ({ length }) => length === 0 || is_late)
   is_late = !(await within(DELIVERED_WITHIN_MS, delivered))
   await delivered
-  return missing().map((id) => `event ${id} was not delivered`)
+  const [first, ...others] = missing()
+  if (first === undefined) return []
+  const sinks = await Promise.all(shards.map(({ witness }) => witness.sinks()))
+  return [`event ${first} and ${others.length} others were not delivered: ${sinks.join()}`]
 }
 
 /** Of all shards: a call that is in two of them has two stories. */

@@ -48,10 +48,10 @@ export async function outage({
   restart,
 }: Outage): Promise<string[]> {
   const found: string[] = []
-  const statusOf = async (victim: Victim, { key }: SceneAccount) => {
+  const answerOf = async (victim: Victim, { key }: SceneAccount) => {
     const answer = await call(victim, key, CONDUCT)
     if (answer !== null) seen.push(answer)
-    return answer?.status ?? null
+    return answer
   }
   const asked = victims.flatMap((victim, which) => accounts.map((account) => ({ victim, which, account })))
 
@@ -59,11 +59,10 @@ export async function outage({
   await Bun.sleep(random.whole(0, 500))
   await Promise.all(
     asked.map(async ({ victim, which, account }) => {
-      const status = await statusOf(victim, account)
-      if (status === (account.shard === shard ? 503 : 200)) return
-      found.push(
-        `gateway ${which} answered ${status} for shard ${account.shard} while shard ${shard} was away`,
-      )
+      const answer = await answerOf(victim, account)
+      if (answer?.status === (account.shard === shard ? 503 : 200)) return
+      const said = `${answer?.status} ${answer?.refusal}`
+      found.push(`gateway ${which} answered ${said} for shard ${account.shard} while shard ${shard} was away`)
     }),
   )
 
@@ -72,7 +71,7 @@ export async function outage({
     asked.map(async ({ victim, which, account }) => {
       let is_late = false
       const served = async () => {
-        while (!is_late && (await statusOf(victim, account)) !== 200) await Bun.sleep(50)
+        while (!is_late && (await answerOf(victim, account))?.status !== 200) await Bun.sleep(50)
       }
       const serving = served()
       is_late = !(await within(SERVED_WITHIN_MS, serving))

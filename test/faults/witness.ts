@@ -123,6 +123,16 @@ export class Witness {
     return rows.map(({ id }) => id)
   }
 
+  /** The state of each sink, as text: its failures, its next attempt, and the lease of the gateway that delivers. */
+  async sinks(): Promise<string[]> {
+    const rows = await this.#sql<{ sink: string }[]>`
+      SELECT to_jsonb(x)::text AS sink FROM (
+        SELECT s.name, s.state, s.failures, s.reason, now(), s.retry_at, s.failing_since, s.delivered_at, s.epoch, s.xid, s.event_id,
+          s.gateway_id, g.lease_until, g.dead_at
+        FROM tollgate.sinks s LEFT JOIN tollgate.gateways g ON g.id = s.gateway_id) x`
+    return rows.map(({ sink }) => sink)
+  }
+
   /** What the latest call of an account would be charged if its gateway died now, in nano-USD. */
   async checkpoint(account_id: string): Promise<string | undefined> {
     const [row] = await this.#sql<{ checkpoint: string }[]>`
