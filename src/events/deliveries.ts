@@ -88,6 +88,8 @@ export class Deliveries {
   readonly #aborting = new AbortController()
   readonly #running = new Map<string, Promise<void>>()
   readonly #lags = new Map<string, { readonly sink: string; since_ms: number | null }>()
+  /** Ids of sinks that may have taken events whose answers the stop of this gateway did not wait for. */
+  readonly #unanswered = new Set<string>()
   /** Those whose events could not be read, which is logged once. */
   readonly #unread = new Set<string>()
   readonly #idle_ms = new Map<string, number>()
@@ -121,7 +123,7 @@ export class Deliveries {
     const left = this.#options.queues.map(async (queue) => {
       await this.#looking.get(queue)
       await Promise.all([...this.#running].flatMap(([key, running]) => (isOf(queue, key) ? [running] : [])))
-      await queue.leave()
+      await queue.leave([...this.#unanswered])
     })
     // Without a database, the leases lapse.
     await Promise.race([Promise.allSettled(left), Bun.sleep(STOP_MS)])
@@ -292,7 +294,10 @@ export class Deliveries {
       return this.#sendInTurn(kind, sink, alone)
     }
     const is_taken = meaning === "taken"
-    if (!is_taken && this.#aborting.signal.aborted) return notSent(outgoing)
+    if (!is_taken && this.#aborting.signal.aborted) {
+      this.#unanswered.add(sink.id)
+      return notSent(outgoing)
+    }
     this.#options.sent?.(sink.name, is_taken ? "taken" : "refused", events.length)
     return is_taken ? null : { refused: first, reason, meaning }
   }

@@ -320,6 +320,19 @@ test("D96: a sink for Stripe stops if its gateway died 20 hours ago, and goes on
   await counted(6)
 })
 
+test("D96: a sink for Stripe stops if its gateway left a request without an answer 20 hours ago", async () => {
+  const { vendor } = await attached(vendors[1])
+  vendor.silent = 1
+  await calls(1, account_id, 10)
+  await untilIs(() => vendor.requests, 1)
+  await open.pop()?.stop()
+  await admin.database.execute(sql`UPDATE tollgate.gateways SET lease_until = now() - interval '21 hours'`)
+  const { deliveries } = await deliveringGateway(admin.database, lines)
+  open.push(deliveries)
+  await until(shown, ({ state }) => state === "stopped")
+  expect(vendor.requests).toBe(1)
+})
+
 test("D96: a sink for Stripe stops after a second restore, which forgets the order of events", async () => {
   const { vendor } = await attached(vendors[1])
   await calls(1, account_id, 10)

@@ -1,4 +1,4 @@
-import { and, asc, eq, sql } from "drizzle-orm"
+import { and, asc, eq, notInArray, sql } from "drizzle-orm"
 import { NIL_ID } from "../../id.ts"
 import type { Trouble } from "../../wire/alerts.ts"
 import type { FeedPlace } from "../../wire/cursor.ts"
@@ -308,11 +308,15 @@ export class SinkQueue {
     return noteTroubles(this.#database, this.#gatewayId(), seen)
   }
 
-  async leave(): Promise<void> {
+  /**
+   * Leaves the sinks to other gateways. Those that may have taken events without an answer keep the name of this gateway, as after its
+   * death: they are free once its lease has ended, and one for Stripe stops if that was too long ago.
+   */
+  async leave(unanswered: readonly string[]): Promise<void> {
     await this.#database
       .update(sinks)
       .set({ gateway_id: null })
-      .where(eq(sinks.gateway_id, this.#gatewayId()))
+      .where(and(eq(sinks.gateway_id, this.#gatewayId()), notInArray(sinks.id, [...unanswered])))
   }
 
   /** The state of the sink then; null if it is no longer as it was read. */
