@@ -2,8 +2,6 @@
 
 interface CatalogueEntry {
   readonly status: number
-  /** The `error.type` that both SDK families read. */
-  readonly type: string
   readonly message: string
   /** Why it happens, and what to do about it, in Markdown: for the reference, its page and `docs/errors.md`. */
   readonly cause: string
@@ -17,14 +15,12 @@ interface CatalogueEntry {
 export const catalogue = {
   invalid_request: {
     status: 400,
-    type: "invalid_request_error",
     message: "The request is not valid. Compare it with the API reference at /docs.",
     cause: "The request contains something that the gateway or the provider does not accept.",
     cure: "Read the message. It names the field (`param`) and what was expected. Correct the request; do not retry it unchanged.",
   },
   idempotency_key_used: {
     status: 400,
-    type: "invalid_request_error",
     message: "This Idempotency-Key was already used for this call. The call was not made or charged again.",
     should_retry: false,
     cause:
@@ -33,7 +29,6 @@ export const catalogue = {
   },
   idempotency_key_reused: {
     status: 400,
-    type: "invalid_request_error",
     message: "This Idempotency-Key was already used with a different request. Use a new key for each call.",
     should_retry: false,
     cause:
@@ -42,7 +37,6 @@ export const catalogue = {
   },
   tag_not_declared: {
     status: 400,
-    type: "invalid_request_error",
     message: "A tag of this call is not known. Send only tags that the operator has declared.",
     should_retry: false,
     cause: "The `x-tollgate-tags` header has a tag whose name the operator has not declared.",
@@ -50,7 +44,6 @@ export const catalogue = {
   },
   tag_required: {
     status: 400,
-    type: "invalid_request_error",
     message: "This API key needs a tag on each call. Send it in the x-tollgate-tags header.",
     should_retry: false,
     cause: "The key requires a tag that the call does not have.",
@@ -58,7 +51,6 @@ export const catalogue = {
   },
   invalid_api_key: {
     status: 401,
-    type: "authentication_error",
     message:
       "The API key is missing, malformed, unknown, revoked or expired. Check the key, or ask the operator for a new one.",
     should_retry: false,
@@ -68,7 +60,6 @@ export const catalogue = {
   },
   insufficient_balance: {
     status: 402,
-    type: "billing_error",
     message: "The account balance is too low for this call. Add credit, or lower max_tokens.",
     cause:
       "The most that the call can cost is more than the account's available balance. Calls in progress hold part of the balance.",
@@ -76,7 +67,6 @@ export const catalogue = {
   },
   spending_limit_reached: {
     status: 402,
-    type: "billing_error",
     message:
       "The key's spending limit is too low for this call. Lower max_tokens, or ask the operator for a higher limit.",
     cause:
@@ -85,7 +75,6 @@ export const catalogue = {
   },
   budget_reached: {
     status: 402,
-    type: "billing_error",
     message:
       "A budget is too low for this call. Lower max_tokens, wait for its next period, or ask the operator for a higher budget.",
     cause:
@@ -94,21 +83,18 @@ export const catalogue = {
   },
   account_suspended: {
     status: 403,
-    type: "permission_error",
     message: "This account is suspended. Contact the operator.",
     cause: "The operator suspended the account.",
     cure: "Contact the operator. The balance is kept, and calls in progress finish.",
   },
   key_suspended: {
     status: 403,
-    type: "permission_error",
     message: "This API key is suspended. Contact the operator, or use another key.",
     cause: "The operator suspended the key.",
     cure: "Contact the operator, or use another key of the account.",
   },
   key_change_not_allowed: {
     status: 403,
-    type: "permission_error",
     message: "This API key cannot make this change. Ask the operator.",
     cause:
       "The key may not make, rotate or revoke this key: the operator does not allow it, the key has a spending limit or a budget of its own, the other key may do more than it, or it is the last key that works.",
@@ -116,21 +102,18 @@ export const catalogue = {
   },
   model_not_allowed: {
     status: 403,
-    type: "permission_error",
     message: "This API key cannot use this model. GET /v1/models lists the models that it can use.",
     cause: "The key is restricted to other models, or the model does not support this operation.",
     cure: "Use a model from `GET /v1/models`, or ask the operator to allow this model for the key.",
   },
   role_required: {
     status: 403,
-    type: "permission_error",
     message: "Your role does not allow this. Ask an operator with the role admin.",
     cause: "The role of the operator's token does not include the operation.",
     cure: "Ask an operator with the role `admin` to do it, or for a token with the role that the message names.",
   },
   not_found: {
     status: 404,
-    type: "not_found_error",
     message:
       "This path does not exist. Available: POST /v1/chat/completions, POST /v1/responses, POST /v1/embeddings, POST /v1/messages, POST /v1/messages/count_tokens and GET /v1/models. Full reference: /docs.",
     cause: "The path or the id does not exist, or the provider did not find what the request names.",
@@ -138,28 +121,24 @@ export const catalogue = {
   },
   model_not_found: {
     status: 404,
-    type: "not_found_error",
     message: "This model does not exist. GET /v1/models lists the available models.",
     cause: "No configured model has exactly this name.",
     cure: "Use a name from `GET /v1/models`.",
   },
   method_not_allowed: {
     status: 405,
-    type: "invalid_request_error",
     message: "This path does not support this method. The allow header lists the supported methods.",
     cause: "The path exists, but does not support this method.",
     cure: "Use one of the methods in the `allow` header.",
   },
   request_timeout: {
     status: 408,
-    type: "timeout_error",
     message: "The request body did not arrive in time. Send the request again.",
     cause: "The whole body did not arrive within `limits.body_timeout`.",
     cure: "Send the request again, over a faster connection or with a smaller body.",
   },
   archived: {
     status: 410,
-    type: "not_found_error",
     message: "This part of the ledger is archived. Ask the operator.",
     should_retry: false,
     cause:
@@ -168,14 +147,12 @@ export const catalogue = {
   },
   request_too_large: {
     status: 413,
-    type: "request_too_large",
     message: "The request body is too large. Send a smaller request.",
     cause: "The body is larger than the gateway's `limits.body`, or than the provider accepts.",
     cure: "Send a smaller body. The operator can raise `limits.body`.",
   },
   unsupported_media_type: {
     status: 415,
-    type: "invalid_request_error",
     message:
       "The request body must be UTF-8 JSON, uncompressed or in gzip or zstd. Send it with content-type: application/json.",
     cause:
@@ -184,7 +161,6 @@ export const catalogue = {
   },
   rate_limited: {
     status: 429,
-    type: "rate_limit_error",
     message: "Too many requests. Wait before you retry.",
     cause:
       "A budget per minute of tokens or requests has too little left now; the error names it. Or the key reached a limit in `limits.per_key`: too many calls at a time, too many requests a minute, or too many abandoned calls (the client left before output). Or the provider rate-limits the gateway.",
@@ -192,7 +168,6 @@ export const catalogue = {
   },
   internal_error: {
     status: 500,
-    type: "api_error",
     message:
       "The gateway failed with an internal error. The call was not charged. If this persists, send the request_id to the operator.",
     cause: "A bug in the gateway. Its log has the cause, with the request id.",
@@ -200,7 +175,6 @@ export const catalogue = {
   },
   usage_missing: {
     status: 502,
-    type: "api_error",
     message:
       "The provider returned an empty response. The call was not charged. Retry only if the provider may run the call twice.",
     should_retry: false,
@@ -210,7 +184,6 @@ export const catalogue = {
   },
   usage_invalid: {
     status: 502,
-    type: "api_error",
     message:
       "The provider returned a malformed response. The call was not charged. Retry only if the provider may run the call twice.",
     should_retry: false,
@@ -220,7 +193,6 @@ export const catalogue = {
   },
   response_too_large: {
     status: 502,
-    type: "api_error",
     message:
       "The provider's response is too large to deliver. The call was charged. Request less output, or use streaming.",
     should_retry: false,
@@ -230,7 +202,6 @@ export const catalogue = {
   },
   upstream_error: {
     status: 502,
-    type: "api_error",
     message: "The provider failed to complete the request. Retry the request.",
     cause:
       "The provider returned an error or an unreadable response, refused the gateway's credential, or closed the connection early.",
@@ -238,7 +209,6 @@ export const catalogue = {
   },
   upstream_unavailable: {
     status: 503,
-    type: "overloaded_error",
     message: "No provider for this model is available. Retry in a few seconds.",
     retry_after_s: 2,
     cause:
@@ -247,7 +217,6 @@ export const catalogue = {
   },
   overloaded: {
     status: 503,
-    type: "overloaded_error",
     message: "The gateway is at capacity. Retry in a few seconds.",
     retry_after_s: 1,
     cause:
@@ -256,7 +225,6 @@ export const catalogue = {
   },
   ledger_unavailable: {
     status: 503,
-    type: "overloaded_error",
     message:
       "The gateway's database is unavailable. Nothing was sent to the provider and nothing was charged. Retry in a few seconds.",
     retry_after_s: 2,
@@ -265,7 +233,6 @@ export const catalogue = {
   },
   upstream_timeout: {
     status: 504,
-    type: "timeout_error",
     message: "The provider did not answer in time. Retry with streaming, or with a lower max_tokens.",
     cause:
       "The provider did not answer within the upstream's `timeouts.first_byte` or `timeouts.total`, or reported a timeout itself.",
@@ -274,6 +241,25 @@ export const catalogue = {
 } as const satisfies Record<string, CatalogueEntry>
 
 export type ErrorCode = keyof typeof catalogue
+
+/** The `error.type` of each status, which both SDK families read. */
+export const errorTypes = {
+  400: "invalid_request_error",
+  401: "authentication_error",
+  402: "billing_error",
+  403: "permission_error",
+  404: "not_found_error",
+  405: "invalid_request_error",
+  408: "timeout_error",
+  410: "not_found_error",
+  413: "request_too_large",
+  415: "invalid_request_error",
+  429: "rate_limit_error",
+  500: "api_error",
+  502: "api_error",
+  503: "overloaded_error",
+  504: "timeout_error",
+} as const satisfies Record<(typeof catalogue)[ErrorCode]["status"], string>
 
 type FieldValue = string | number | boolean | null
 
@@ -321,7 +307,7 @@ export function errorBody(error: GatewayError, request_id: string) {
   return {
     type: "error",
     error: {
-      type: shown?.type ?? catalogue[error.code].type,
+      type: shown?.type ?? errorTypes[catalogue[error.code].status],
       message: error.message,
       param: param ?? null,
       code: shown?.code ?? error.code,
