@@ -3,8 +3,8 @@ import { constants, createZstdCompress, gzipSync, zstdCompressSync } from "node:
 import { Memory } from "../../src/admission/memory.ts"
 import { Pace } from "../../src/admission/pace.ts"
 import { readBody } from "../../src/routes/request-body.ts"
-import { until } from "../support/gateway.ts"
-import { chatCompletion, json, usage } from "../support/provider.ts"
+import { CHAT, chatModel, PROVIDER_KEY, until } from "../support/gateway.ts"
+import { chatCompletion, heldBack, json, usage } from "../support/provider.ts"
 import { requestBytes } from "../support/request.ts"
 import { thrown } from "../support/thrown.ts"
 import { expectError } from "./errors.ts"
@@ -304,6 +304,40 @@ test.each(["gzip", "zstd"])("D77 a decoder of %s takes memory before anything ha
   const ends = (await Promise.allSettled(waiting)).map((end) => end.status === "rejected" && end.reason.code)
   expect(ends).toEqual([...Array(7).fill("request_timeout"), ...Array(3).fill("overloaded")])
 })
+
+test.each([
+  ["direct", "when its provider begins to answer", 200],
+  ["fetch", "when its answer has ended", 503],
+] as const)(
+  "D77 with the transport %s, the memory of a body is given back %s",
+  async (transport, _, status) => {
+    const limits = { body: "64KiB", memory: "300KiB" }
+    const own = await openHarness((provider_url) => {
+      const first = { family: "chat", base_url: `${provider_url}/v1`, api_key: PROVIDER_KEY, transport }
+      return { limits, upstreams: { first }, models: [chatModel(CHAT)] }
+    })
+    const { key } = await own.account()
+    const large = { ...chatBody(), user: "x".repeat(50_000) }
+    const begun = Promise.withResolvers<void>()
+    const { held, release } = heldBack((exchange) => void exchange.end())
+    own.provider.replyOnce(async (exchange) => {
+      await exchange.head(200, { "content-type": "application/json" })
+      await exchange.chunk(JSON.stringify(chatCompletion("hi", { usage: usage(10, 5) })))
+      begun.resolve()
+      await held(exchange)
+    })
+    const slow = own.chat(key, large)
+    await begun.promise
+    await until(
+      () => own.chat(key, large),
+      (answer) => answer.status === status,
+    )
+    release()
+    expect((await slow).status).toBe(200)
+    if (status === 503) expect((await own.chat(key, large)).status).toBe(200)
+    await own.close()
+  },
+)
 
 test("D78 a long answer takes turns with other long ones, a short one does not", async () => {
   const read = spyOn(Pace.prototype, "read")
