@@ -3,8 +3,8 @@ import { constants, createZstdCompress, gzipSync, zstdCompressSync } from "node:
 import { Memory } from "../../src/admission/memory.ts"
 import { Pace } from "../../src/admission/pace.ts"
 import { readBody } from "../../src/routes/request-body.ts"
-import { CHAT, chatModel, PROVIDER_KEY, until } from "../support/gateway.ts"
-import { chatCompletion, heldBack, json, usage } from "../support/provider.ts"
+import { CHAT, chat, chatModel, PROVIDER_KEY, until } from "../support/gateway.ts"
+import { chatChunk, chatCompletion, heldBack, json, sseEvent, usage } from "../support/provider.ts"
 import { requestBytes } from "../support/request.ts"
 import { thrown } from "../support/thrown.ts"
 import { expectError } from "./errors.ts"
@@ -318,22 +318,17 @@ test.each([
     })
     const { key } = await own.account()
     const large = { ...chatBody(), user: "x".repeat(50_000) }
-    const begun = Promise.withResolvers<void>()
     const { held, release } = heldBack((exchange) => void exchange.end())
     own.provider.replyOnce(async (exchange) => {
-      await exchange.head(200, { "content-type": "application/json" })
-      await exchange.chunk(JSON.stringify(chatCompletion("hi", { usage: usage(10, 5) })))
-      begun.resolve()
+      await exchange.head(200, { "content-type": "text/event-stream" })
+      await exchange.chunk(sseEvent(chatChunk({ content: "hi" })))
       await held(exchange)
     })
-    const slow = own.chat(key, large)
-    await begun.promise
-    await until(
-      () => own.chat(key, large),
-      (answer) => answer.status === status,
-    )
+    // Its first event is sent once the gateway has the provider's head.
+    const slow = await chat(own.gateway, key, { ...large, stream: true })
+    expect((await own.chat(key, large)).status).toBe(status)
     release()
-    expect((await slow).status).toBe(200)
+    await slow.text()
     if (status === 503) expect((await own.chat(key, large)).status).toBe(200)
     await own.close()
   },
