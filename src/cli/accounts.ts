@@ -12,8 +12,6 @@ import { briefMoment } from "./moment.ts"
 import { columnsOf, linesOf, usd } from "./screen.ts"
 import { idNamed, REASON, timeAhead, timeOf } from "./typed-words.ts"
 
-/** `tollgate accounts`: the accounts that pay for calls. */
-
 export const ACCOUNT = {
   "<account>": "the id of the account, its external id, or its name if the name is unique",
 } as const
@@ -49,7 +47,6 @@ async function followed({ client, remark }: AdminContext, id: string, to: string
   }
 }
 
-/** `tollgate credit`: credits and corrections. */
 export const credit = adminCommand({
   summary: "Credit an account, or correct its balance",
   words: {

@@ -44,7 +44,6 @@ export async function callQuery(
 
 const column = columnsOf(CallBody)
 
-/** `tollgate calls`: the calls that held money, and their outcomes. */
 export const calls = listCommand({
   summary: "List calls that held money, newest first",
   words: {
@@ -88,7 +87,6 @@ export function outcomeOf({ failure, ending, state }: CallBody): string {
   return failure ?? ending ?? state
 }
 
-/** `tollgate receipt`: what one call held, used and cost, and at which prices. */
 export const receipt = adminCommand({
   summary: "Show the receipt of a call: what it held, used and cost",
   words: { "<id>": "the id of the call: the x-request-id of its response" },

@@ -5,7 +5,6 @@ import type { Finding } from "./finding.ts"
 import { type Screen, visible } from "./screen.ts"
 import { START_WORDS, variablesOf } from "./serve.ts"
 
-/** `tollgate check`: whether the gateway would start, and what to correct if not. */
 export const check = leaf({
   summary: "Check everything that the gateway needs to start",
   details:

@@ -26,7 +26,6 @@ import { type Column, columnsOf, count, type Screen, table, usd } from "./screen
 
 const REMARK_MS = 5_000
 
-/** `tollgate audit`: checks the ledger against its journal. */
 export const audit = adminCommand({
   summary: "Verify every balance, hold, spending limit and charge against the journal",
   details:
@@ -238,8 +237,6 @@ function stateOf({ differed, detached_at, dropped_at, archive }: CheckedMonth): 
   const state = dropped_at === null ? (detached_at === null ? "" : "detached") : "dropped"
   return [state, archive].filter((word) => word !== "" && word !== null).join(": ")
 }
-
-/** The dumps of sealed months (D75). */
 
 /** Writes the dump of a month to a new file, computes its seal from that file, and notes where it is. */
 export async function dump(

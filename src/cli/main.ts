@@ -3,8 +3,6 @@ import { reasonOf } from "./cli-error.ts"
 import { runProgram } from "./program.ts"
 import { processRuntime } from "./screen.ts"
 
-/** `tollgate`: runs a command line in this process. */
-
 // A reader such as `head` may stop early. The exit code must still be right, so a closed pipe is ignored. Any other write
 // error, such as a full disk, loses output and ends the process.
 process.stdout.on("error", (error) => {

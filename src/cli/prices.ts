@@ -12,8 +12,6 @@ import { type Column, type Screen, table, usd, visible } from "./screen.ts"
 import { START_WORDS, variablesOf } from "./serve.ts"
 import { pairsIn } from "./typed-words.ts"
 
-/** `tollgate prices`: the prices of the configuration beside those that others publish. */
-
 export const prices: Group = {
   summary: "Compare the configured prices with a published price list",
   commands: {

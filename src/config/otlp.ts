@@ -3,7 +3,6 @@ import { type FaultReport, type Sources, secretIn, withoutSlashes } from "./valu
 
 /** The address of a collector for one kind of telemetry, and how it is posted to. */
 export const OtlpTarget = Type.Object({
-  /** The URL that it is posted to. */
   endpoint: Type.String(),
   /** Headers of each export request; some are secret. */
   headers: Type.Record(Type.String(), Type.String()),

@@ -7,7 +7,6 @@ import type { Sources } from "./values.ts"
 /** The settings of metrics that are pushed (D108), from the OpenTelemetry environment variables. */
 export const PushedMetrics = Type.Object({
   ...OtlpTarget.properties,
-  /** The time between two pushes. */
   interval_ms: Type.Integer(),
 })
 export type PushedMetrics = Static<typeof PushedMetrics>

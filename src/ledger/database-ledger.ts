@@ -103,7 +103,6 @@ export class DatabaseLedger implements ShardLedger {
   readonly #sweeper: Sweeper
   readonly #background_connection: DatabaseConnection
   readonly #background: Background
-  /** Next time to read the sums of grants. */
   #counts_due_ms = 0
   #stopping = false
 

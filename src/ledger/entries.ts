@@ -372,7 +372,6 @@ export interface CallLedger {
   forget(key_hash: string): void
   /** The shard of a key that its former shard no longer has, because accounts can move (D74); null if no shard has it. */
   elsewhere(key_hash: string, owner: Owner): Promise<Owner | null>
-  /** The shard of an owner, by its index. */
   shard(index: number): ShardLedger
 }
 

@@ -296,7 +296,6 @@ export function operatorLedger(databases: OneOrMore<OperatedDatabase>, deadlines
     },
     getCall: found(getCall),
     archiveOf: found(archiveOf),
-    /** The next events of the feed (D96). */
     events: (query: FeedQuery) =>
       readFeeds(
         shards.map(({ name, ask }) => [name, () => ask(readFeed, sums_ms)(name, query)]),

@@ -78,7 +78,6 @@ const schemasAsData: BunPlugin = {
   },
 }
 
-/** A page's code as one script, bundled in memory by Bun at the first request. */
 async function bundle(entry: string): Promise<ServedFile> {
   const { outputs } = await Bun.build({
     entrypoints: [fileURLToPath(import.meta.resolve(entry))],

@@ -10,7 +10,6 @@ import { button, type Child, el, named, setText } from "./element.ts"
 
 /** Formats of values of the admin API, by their unit. `data` and `time` keep the exact value, by which a table sorts. */
 
-/** A placeholder for a missing value. */
 export function none(): HTMLElement {
   return el("span.quiet.none", "–")
 }

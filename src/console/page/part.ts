@@ -26,7 +26,6 @@ export interface ViewPart {
 }
 
 interface PartOptions {
-  /** Absent for a part without a heading. */
   readonly title?: string | undefined
   /** Shown beside the title. */
   readonly tools?: HTMLElement | undefined

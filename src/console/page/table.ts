@@ -153,7 +153,6 @@ function walk(event: Event): void {
 
 /** A list tells rows by their `id`, if they have one. */
 interface ListOptions<Row, Page> extends Omit<TableOptions<Row>, "label"> {
-  /** Absent for a part without a heading. */
   readonly title?: string
   /** The title by default. */
   readonly label?: string

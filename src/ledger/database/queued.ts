@@ -17,7 +17,6 @@ export interface Waiter<Item, Result> {
 export class Queued<Item, Result> {
   readonly item: Item
   readonly account: string
-  /** The time of its withdrawal, by `performance.now`. */
   readonly until_ms: number
   readonly added_ms = performance.now()
   sent = false

@@ -33,7 +33,6 @@ export function names(...columns: readonly PgColumn[]): SQL {
   return sql.join(columns.map(nameOf), sql.raw(", "))
 }
 
-/** A time of a question, as a parameter. */
 export const instant = (at: Date): SQL => sql`${at.toISOString()}::timestamptz`
 
 /** A column of the relation `alias` in a statement, by the name that it has in its table. */
@@ -41,7 +40,6 @@ export function of(alias: string, column: PgColumn): SQL {
   return sql`${sql.raw(alias)}.${nameOf(column)}`
 }
 
-/** Columns of the relation `alias`, in a list. */
 export function allOf(alias: string, ...columns: readonly PgColumn[]): SQL {
   return sql.join(
     columns.map((column) => of(alias, column)),

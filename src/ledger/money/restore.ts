@@ -59,7 +59,6 @@ SELECT count(*), 1 / ((SELECT count(*) FROM moved) = (SELECT count(DISTINCT acco
 FROM inserted`,
 )
 
-/** Writes a batch of holds under the gateway's row. */
 export async function restoreBatch(
   connection: Runner,
   gateway_id: string,

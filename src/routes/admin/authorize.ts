@@ -50,7 +50,6 @@ function decoded(text: string): string {
   }
 }
 
-/** The actor and the reason of an entry of the journal. */
 export function authorOf(request: Request, reason: string | undefined) {
   return { actor: actorOf(request).name, reason: reason ?? reasonOf(request) }
 }

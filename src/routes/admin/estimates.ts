@@ -109,7 +109,6 @@ function ratio(bytes: number, tokens: number): number | null {
   return bytes > 0 && tokens > 0 ? bytes / tokens : null
 }
 
-/** The difference of two ratios. */
 function distance(one: number, other: number): number {
   return Math.abs(Math.log(one / other))
 }

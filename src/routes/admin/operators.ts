@@ -8,7 +8,6 @@ import type { Provider } from "../../wire/reconciliation-words.ts"
 import type { RecordedRole } from "../../wire/roles.ts"
 import type { UpstreamBody } from "../../wire/statistics.ts"
 
-/** The dependencies of the operators' routes. */
 export interface Operators {
   /** The bearer token of `/admin`; null: there is no `/admin`. */
   readonly admin_token: string | null

@@ -11,7 +11,6 @@ import { actorOf, authorized, isAuthorized, operatorsOnly, type SessionRequest }
 import { beginning, ending } from "./change-log.ts"
 import type { Operators } from "./operators.ts"
 
-/** The lifetime of a session of the console. */
 const SESSION_S = 12 * 3_600
 const SECRET_BYTES = 32
 /** The length of `SECRET_BYTES` bytes in Base64url. */

@@ -23,7 +23,6 @@ import { suspending } from "./suspend.ts"
 
 const CALLS = 10
 
-/** One account: balance, keys, credits and spending. */
 export function account(visit: Visit, id: string): HTMLElement {
   const path = `/accounts/${id}`
   const title = el("span", "Account")

@@ -18,7 +18,6 @@ const NEWEST = "-created"
 /** The steps of 15 minutes that a sparkline combines into one point. */
 const STEPS = 4
 
-/** All accounts, with their balances and recent spending. */
 export function accounts(visit: Visit): HTMLElement {
   const column = columnsOf(AccountBody)
   const { search = "", sort = NEWEST } = visit.address.query

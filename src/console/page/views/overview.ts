@@ -33,7 +33,6 @@ type ShownSpan = ReturnType<typeof spanOf>
 
 const REFRESH_MS = 30_000
 
-/** Recent charges, latencies and outcomes, and the current state. */
 export function overview(visit: Visit): HTMLElement {
   const { query } = visit.address
   const redraw = () => {

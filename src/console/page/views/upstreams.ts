@@ -22,7 +22,6 @@ const MEANINGS: Readonly<Record<string, string>> = {
 const BREAKERS =
   "After five consecutive failures an upstream's circuit breaker opens for 10 seconds. Then one call tests it. Failures of one account's calls after they were sent open it for that account only. A key that the provider limits or refuses rests, and is asked only if no other is ready. Each process has its own breakers. Other gateways that share this database are not included."
 
-/** The state of the upstreams in each process of the gateway. */
 export function upstreams(visit: Visit): HTMLElement {
   const column = columnsOf(UpstreamBody)
   const all = list(visit, {
