@@ -1,8 +1,4 @@
-/**
- * The kinds that a price can name besides the plain prices of input, cached input, output and the call (D60): one row for each kind.
- * Configuration, hold, charge, terms, sums, receipts and reports follow from it. "Add a price kind" in docs/development.md has what else
- * a new kind needs.
- */
+/** The kinds that a price can name besides input, cached input, output and the call (D60), from which all else follows. */
 
 type Plain = "input" | "cached_input" | "output"
 type ChargeUnit = "token" | "search" | "page" | "run" | "call"

@@ -94,10 +94,7 @@ function printable(value: unknown): CellValue {
 
 const GAP = "  "
 
-/**
- * Rows below a header, without a box, so that they can be read by `awk`, too: as wide as the content but at most as wide as the
- * terminal. Ids are never cut, because people copy them, so a line may exceed the width.
- */
+/** Rows below a header, for people and `awk`, as wide as the terminal at most; only ids are never cut. */
 export function table<Row>(
   columns: readonly Column<Row>[],
   rows: readonly Row[],

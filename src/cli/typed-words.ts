@@ -23,10 +23,7 @@ export function idOf(word: string, what: string, hint: string): string {
   throw new UsageError(`"${word}" is not ${what} id: ${hint}`)
 }
 
-/**
- * The id of what a word names, by its id or its name. Names need not be unique, so an ambiguous one is an error: a guess could credit
- * the wrong account. `command` lists them all; `Fault` is for a name that none has, because its exit code stays (D109).
- */
+/** The id of what a word names. An ambiguous name is an error; `Fault` is for a name that none has (D109). */
 export async function idNamed(
   word: string,
   what: string,

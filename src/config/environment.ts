@@ -27,11 +27,7 @@ export interface Environment {
   readonly pushed_metrics: PushedMetrics | null
 }
 
-/**
- * Reads and checks the documented environment variables. An empty variable counts as unset. A secret can be in a file that
- * `DATABASE_URL_FILE` or `TOLLGATE_ADMIN_TOKEN_FILE` names. Throws a `ConfigError` that lists every invalid variable
- * without its value.
- */
+/** Reads the environment, secrets also from files. Throws a `ConfigError` with every invalid variable, without values. */
 export function readEnvironment(sources: Sources): Environment {
   const { env } = sources
   const faults: Fault[] = []

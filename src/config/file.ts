@@ -20,9 +20,7 @@ import {
   text,
 } from "./schema.ts"
 
-/**
- * The schema of the configuration file, with the defaults of all optional keys. Unknown keys are errors.
- */
+/** The schema of the configuration file, with the defaults of all optional keys. Unknown keys are errors. */
 
 /** The number of processes that the connections of one embedded Postgres are enough for. */
 export const MAX_WORKERS = 16

@@ -221,10 +221,7 @@ interface ProxySettings {
   readonly report: FaultReport
 }
 
-/**
- * The proxy of an upstream: its own, otherwise that of the file, otherwise that of the environment. `NO_PROXY` exempts from the
- * last two. Null if there is none. Loopback addresses have no proxy unless the upstream itself sets one.
- */
+/** The upstream's own proxy, else the file's, else the environment's, which `NO_PROXY` limits; null for none. */
 function proxyOf(base_url: string, own: string | undefined, { common, env, report }: ProxySettings) {
   const proxy_value = own ?? common
   if (proxy_value === "none" || !URL.canParse(base_url)) return null

@@ -11,10 +11,7 @@ export const PushedMetrics = Type.Object({
 })
 export type PushedMetrics = Static<typeof PushedMetrics>
 
-/**
- * Null unless metrics are asked for: by an endpoint of their own, or by `OTEL_METRICS_EXPORTER`. The general endpoint alone is for
- * traces, because it was so before metrics could be pushed. Throws a `ConfigError` that lists every invalid variable without its value.
- */
+/** Null unless asked for by an endpoint of their own or by `OTEL_METRICS_EXPORTER`. Throws a `ConfigError`. */
 export function readPushedMetrics(sources: Sources): PushedMetrics | null {
   const { env } = sources
   const exporter = env.OTEL_METRICS_EXPORTER || null

@@ -26,10 +26,7 @@ const SAMPLERS: Readonly<Record<string, (ratio: number) => Tracing["sampler"]>> 
   parentbased_traceidratio: (ratio) => ({ parent_based: true, ratio }),
 }
 
-/**
- * Null if no endpoint is set or tracing is switched off. Throws a `ConfigError` that lists every invalid variable without its value.
- * `OTEL_EXPORTER_OTLP_HEADERS_FILE` can name a file with the headers, as for all secrets (D39).
- */
+/** Null if no endpoint is set or tracing is off. Throws a `ConfigError` with every invalid variable, without values. */
 export function readTracing(sources: Sources): Tracing | null {
   const { env } = sources
   if (env.OTEL_SDK_DISABLED?.toLowerCase() === "true" || env.OTEL_TRACES_EXPORTER === "none") return null

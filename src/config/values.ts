@@ -109,11 +109,7 @@ const REFERENCE = /\$\{([^}]*)(\}?)/g
 const VARIABLE = /^[A-Za-z_][A-Za-z0-9_]*$/
 const FILE = "file:"
 
-/**
- * Replaces references in every string of `value`: `${NAME}` by the environment variable (or the file that `NAME_FILE` names), and
- * `${file:PATH}` by the trimmed content of the file. Replacements are not expanded again. Empty variables and files count as missing.
- * Faults have paths and names, never values.
- */
+/** Replaces `${NAME}` and `${file:PATH}` in every string, once. Empty ones are missing. Faults have no values. */
 export function resolve(value: unknown, sources: Sources): { value: unknown; faults: readonly Fault[] } {
   const faults: Fault[] = []
   const at = (keys: readonly string[], value: unknown, around: readonly unknown[]): unknown => {

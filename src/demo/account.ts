@@ -19,11 +19,7 @@ interface Identity {
   readonly key: string
 }
 
-/**
- * The demo's key (D37), of an account that was credited with 10 USD. Both stay the same for a data directory. The ids
- * are written to disk before the database, and creating the same thing again changes nothing, so the next start
- * completes one that was killed.
- */
+/** The demo's key (D37). Its ids are on disk before the database, so that the next start completes a killed one. */
 export async function demoAccount(database: Db, data_dir: string): Promise<string> {
   const { account_id, credit_id, key } = await identity(data_dir)
   await createAccount(database, { id: account_id, name: "Demo" })

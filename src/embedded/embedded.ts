@@ -17,12 +17,7 @@ export interface Embedded {
 
 const DATABASE = "tollgate"
 
-/**
- * Starts Postgres on `data_dir`, which is created if needed, or adopts the one that a killed gateway left there. It is
- * restarted if it dies. If it is not `durable`, which is for tests, it is faster, but a power failure can lose data. Throws a
- * sentence for the operator if another gateway uses `data_dir`, if there is no embedded Postgres for this machine, or if
- * Postgres does not start.
- */
+/** Starts Postgres on `data_dir` or adopts one left there, and restarts it. Throws a sentence for the operator. */
 export async function startEmbedded(options: {
   readonly data_dir: string
   readonly log: LedgerLog

@@ -28,11 +28,7 @@ export function isLocked(folder: string): boolean {
   return fs.existsSync(join(folder, FILE))
 }
 
-/**
- * Locks `folder` for this process, or throws a sentence that names the process which has the lock. The kernel holds it
- * (flock), so it ends with the process. A reused pid, or a container where every gateway is pid 1, cannot be mistaken
- * for the holder; the pid in the file is only for the sentence. Returns how to release the lock, which removes its file.
- */
+/** Locks `folder` by the kernel (flock), so the lock ends with the process. Throws a sentence that names the holder. */
 export function lockFolder(folder: string): () => void {
   const path = join(folder, FILE)
   for (;;) {

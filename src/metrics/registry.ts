@@ -1,9 +1,6 @@
 import { help, type MetricSeries } from "./help.ts"
 
-/**
- * Metrics in the Prometheus text format. prom-client would look up the labels of each change: 7 us for the thirteen changes of a
- * call, where cells that are looked up once take 0.4 us.
- */
+/** Metrics in the Prometheus text format, by cells looked up once: prom-client takes 17 times as long for a call. */
 
 export class CounterCell {
   value = 0

@@ -8,10 +8,7 @@ export type Child = Node | string | null | false
 type Listener = (event: Event) => void
 type ElementAttributes = Readonly<Record<string, string | number | boolean | null | Listener>>
 
-/**
- * `el("p.quiet", { id: "note" }, "text")`: an element with its classes, attributes and children. A function is a listener for the
- * event of its name, `true` an attribute without a value, `null` or `false` no attribute.
- */
+/** An element, as `el("p.quiet", { id: "note" }, "text")`. A function listens to the event of its name. */
 export function el<Tag extends keyof HTMLElementTagNameMap>(
   spec: Tag | `${Tag}.${string}`,
   ...parts: readonly (ElementAttributes | Child)[]

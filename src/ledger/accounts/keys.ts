@@ -236,10 +236,7 @@ export function rotateKey(database: Db, change: SecretChange): Promise<RotationR
   )
 }
 
-/**
- * Replaces the secret of a key, whose id, limit, budgets and usage stay (D104). The one before it works for `keep_hours` more, older ones
- * no longer. The new version of the key's rules makes every gateway look up the secrets that it remembers. Needs the account's lock.
- */
+/** Replaces a key's secret (D104); the one before works for `keep_hours`. Needs the account's lock. */
 export async function replaceSecret(
   transaction: Db,
   { id, hash, prefix, keep_hours }: SecretChange,

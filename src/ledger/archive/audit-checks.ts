@@ -27,10 +27,7 @@ const q = alias(terms, "q")
 
 const areOfAnotherModel = sql`(${t.model}, ${t.operation}) <> (${q.model}, ${q.operation})`
 
-/**
- * An end frees what its hold held, once, at its price multiplier and at terms of its model and operation; a correction follows an expiry, is
- * the difference to it, and is at terms of the same model and operation.
- */
+/** An end frees its hold once; a correction follows an expiry and is the difference. Both at terms of the same model. */
 export const entriesWithoutHold = (ids: Ids) => sql`
   SELECT 'entry' AS kind, ${e.account_id}, ${e.id}, ${e.freed_nano}::text AS recorded, ${h.amount_nano}::text AS expected
   FROM ${ends} ${e} LEFT JOIN ${holds} ${h} ON ${h.id} = ${e.id} AND ${within(h.id, ids)}

@@ -16,11 +16,7 @@ const TABLES = sql.raw(JOURNAL_TABLES.map((table) => `'${table}'`).join(", "))
 export const partitionOf = (table: string, month: string) =>
   `tollgate.${table}_${month.slice(0, 7).replace("-", "_")}`
 
-/**
- * Makes the partitions of this month and the next two, by the database's clock (D71), and those that an earlier month lacks:
- * a process of an older version does not make those of a newer table. A new table is empty, so it is attached immediately,
- * under a lock that calls do not wait for. Processes take turns.
- */
+/** Makes the partitions of this month and the next two (D71), and what earlier ones lack, without delaying calls. */
 export async function addMonths(database: Db, ahead = AHEAD): Promise<void> {
   while (await addMonth(database, ahead)) {}
 }

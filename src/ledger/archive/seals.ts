@@ -213,11 +213,7 @@ export function readEntries<Answer>(
 /** The text of an entry must not depend on the server's time zone. */
 const IN_UTC = { TimeZone: "UTC" }
 
-/**
- * Hashes the first hour with calls that has no hash yet, in its own short transaction, so that any process can continue from
- * there. The first hour reaches back to the beginning of the month, and each hour to the next, so every id belongs to one.
- * `last`: all hours have a hash.
- */
+/** Hashes the next hour with calls, in its own transaction. Every id belongs to one hour. `last`: all have a hash. */
 async function sealHour(transaction: Db, month: SealedMonth): Promise<"next" | "last" | "busy"> {
   if (!(await lockSeals(transaction))) return "busy"
   const [row] = await transaction

@@ -7,12 +7,7 @@ import { type Address, askAlone, inSchema, USUAL_SCHEMA } from "./address.ts"
 const MIGRATION_LOCK = 7_061_980
 export const MIGRATIONS = fileURLToPath(new URL("../../../drizzle", import.meta.url))
 
-/**
- * State of a database's tables, compared with the migrations of this code.
- * - `none`: there are no tables of Tollgate yet.
- * - `older`: some migrations are missing; the next start of a gateway applies them.
- * - `newer`: a newer Tollgate has changed them.
- */
+/** `older`: the next start applies the missing migrations. `newer`: a newer Tollgate has changed the tables. */
 export type Version = "none" | "older" | "same" | "newer"
 
 /** Applies the missing migrations in one transaction, which takes the lock: a pooler may have one connection. */

@@ -13,10 +13,7 @@ interface SessionOptions {
   onClose(): void
 }
 
-/**
- * One connection of Bun's own driver, for the statements of calls because it costs less CPU than postgres.js. Opened at the
- * first query. With several hosts, it goes to the one that takes writes; without one a query rejects with `NoPrimary`.
- */
+/** A connection of Bun's driver, which costs less CPU than postgres.js. Without a primary, a query rejects (`NoPrimary`). */
 export class DatabaseSession {
   readonly #address: Address
   readonly #options: SessionOptions

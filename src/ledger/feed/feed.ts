@@ -95,10 +95,7 @@ export async function firstPlace(database: Db, state: FeedState, from: Date | nu
   return { epoch: state.current.id, is_restored: first.is_restored && !is_native, xid, id }
 }
 
-/**
- * A transaction from which on every end of a call is later than a time, so that a reader of a month does not look at all calls after it;
- * null if there is none yet. Other entries are few, and may be written long after their time.
- */
+/** A transaction from which on all ends are later than a time, so that a reader skips the rest; null without one. */
 async function firstEndAfter(database: Db, time: Date): Promise<string | null> {
   const after = new Date(time.getTime() + BEFORE_MS)
   const [found] = await database

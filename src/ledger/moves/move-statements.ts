@@ -59,11 +59,7 @@ export const unmark = (account_id: string) => sql`
   WHERE ${a.id} = ${account_id}::uuid AND ${a.moved_to} IS NULL AND ${a.moving_to} IS NOT NULL AND ${in_time}
   RETURNING ${a.id}`
 
-/**
- * Makes the account's row on its new shard, not live yet, or reuses one that an earlier move left, and removes the rest of old
- * claims. The old row is read first, because the INSERT asks for it. Returns no row if a newer move, or a live account, is
- * there.
- */
+/** Makes or reuses the account's row on its new shard, not live yet. No row if a newer move or a live account is there. */
 export const prepare = ({ account_id, move_id, from, to }: Move) => sql`
   WITH earlier AS MATERIALIZED (
     SELECT ${a.moving_id} FROM ${accounts} ${a} WHERE ${a.id} = ${account_id}::uuid AND ${in_time} FOR NO KEY UPDATE
@@ -102,10 +98,7 @@ export const openCalls = (account_id: string) => sql`
       AND ${h.id} >= (SELECT min(${g.floor_id}::text)::uuid FROM ${gateways} ${g} WHERE ${g.swept_at} IS NULL)
       AND NOT EXISTS (SELECT FROM ${ends} ${e} WHERE ${e.id} = ${h.id})) AS open`
 
-/**
- * Everything that moves but money, claims and answers, as of the time `at`: a JSON text that is equal in both shards after the
- * copy. `used`: when the keys were last used, which may still be written.
- */
+/** Everything that moves but money, claims and answers, as of `at`: a JSON text, equal in both shards after the copy. */
 export const picture = (account_id: string, at: string) => {
   const id = sql`${account_id}::uuid`
   const moment = sql`${at}::timestamptz`

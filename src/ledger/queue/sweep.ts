@@ -16,11 +16,7 @@ const PAGE_MS = 5_000
 /** Minimum time after a gateway's death during which the sweep searches for its late holds. */
 const LATE_MS = 60_000
 
-/**
- * Declares one gateway dead whose lease has expired, in one locked row: a renewal that comes first wins, one that comes
- * later finds the gateway dead. The sweeper's own lease must have been renewed within `$2` milliseconds, in case its
- * process was suspended since it decided to act (D35).
- */
+/** Declares a gateway with an expired lease dead, in one locked row, if the sweeper's own lease is fresh (D35). */
 const declareDead = statement(
   "sweep",
   sql`

@@ -37,10 +37,7 @@ export interface AccountStatement {
 const n = alias(grant_entries, "n")
 const c = alias(credits, "c")
 
-/**
- * Credits by kind, and the sums `expired` and `voided`, of one account or of all. Money that came or went with a move (D76) is of the
- * kind `moved`: over all shards together it is 0. Version 0.2 recorded no kinds.
- */
+/** Credits by kind, and `expired` and `voided`. Moves (D76) are of the kind `moved`, 0 over all shards together. */
 function kindsBetween(from: SQL | null, to: SQL, account_id: string | null): SQL {
   const within = (at: SQL) => sql`${from === null ? sql`true` : sql`${at} >= ${from}`} AND ${at} < ${to}`
   const own = (column: SQL) => (account_id === null ? sql`true` : sql`${column} = ${account_id}::uuid`)
@@ -136,10 +133,7 @@ export interface TrialBalance {
   readonly voided_nano: bigint
 }
 
-/**
- * The trial balance of one shard, in one snapshot. Balances are the current ones without the changes since, as in `balanceAt`; what came
- * and went is summed from the beginning. So neither is computed from the other.
- */
+/** The trial balance, in one snapshot: balances without later changes, and flows from the beginning, computed apart. */
 export async function trialBalance(database: Db, at: Date): Promise<TrialBalance> {
   await applyDueChanges(database)
   return scan(database, async (transaction, until) => {

@@ -2,10 +2,7 @@ import { sql } from "drizzle-orm"
 import { integer, text, uuid } from "drizzle-orm/pg-core"
 import { ledger, moment, xid8 } from "./tables.ts"
 
-/**
- * The epochs of the event feed (D96): one row for each time that the ids of transactions may have gone backwards, because a
- * standby was promoted, a backup restored or the server started, perhaps from a copy of its files. State, not entries.
- */
+/** The epochs of the feed (D96): a row for each time that transaction ids may have gone backwards. State, not entries. */
 export const feed_epochs = ledger.table("feed_epochs", {
   number: integer("number").primaryKey(),
   /** In the cursors of readers. Random, because a restored ledger counts on from its backup. */

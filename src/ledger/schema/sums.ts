@@ -88,10 +88,7 @@ export const summed = ledger.table("summed", {
 
 const entries = () => bigint("entries", { mode: "bigint" }).notNull()
 
-/**
- * The months of the journal (D71): each table of calls' entries has one partition for the calls whose ids are at or above `from_id` and below `to_id`. Ids begin with their time, so they are those of a UTC month; the first one has no
- * beginning.
- */
+/** The months of the journal (D71): a partition of each table for ids from `from_id` to below `to_id`, by UTC. */
 export const months = ledger.table("months", {
   month: date("month", { mode: "string" }).primaryKey(),
   from_id: uuid("from_id"),
