@@ -1,7 +1,10 @@
 import { Type } from "@sinclair/typebox"
 import { Elysia } from "elysia"
+import { checkSuspension } from "../admission/accept.ts"
 import { activeKey } from "../admission/admit.ts"
 import { hashOf } from "../admission/key.ts"
+import { LoadRate } from "../admission/key-loads.ts"
+import { GatewayError } from "../errors.ts"
 import { MAX_OWN_KEYS, type OwnKeyResult } from "../ledger/accounts/own-keys.ts"
 import { LedgerBusy, type Standing } from "../ledger/entries.ts"
 import { messagesCredential } from "../operations/request-headers.ts"
@@ -24,19 +27,29 @@ import type { Operators } from "./admin/operators.ts"
 import { inFormat } from "./list-formats.ts"
 import { createdKeyBody, keyBody, pageBody } from "./record-bodies.ts"
 import { keyExample, keyListed, ofHolders } from "./reference/examples.ts"
-import { accepted, answer, type ErrorExample, notFound, page, shown } from "./reference/operation.ts"
+import { accepted, answer, errorOf, notFound, page, shown } from "./reference/operation.ts"
 import { jsonBody } from "./request-body.ts"
 import { forbidStoring, readQuery } from "./routing.ts"
 
 const BODY_BYTES = 65_536
 /** Maximum number of changes that wait for the ledger at the same time, so that holders do not slow operators. */
 const MAX_WAITING = 4
+/** Each is an entry in the log of changes, and an entry may have 64 KiB. */
+const MAX_PER_MINUTE = 60
+
+interface Asked {
+  readonly request: Request
+  readonly route: string
+  readonly params?: { readonly id?: string }
+  readonly holder: Standing
+}
 
 /** `/v1/keys`: the keys of the account, for the holder of one of them (D104). */
 export function ownKeys(gateway: Gateway, operators: Operators) {
   const { ledger, admin_token } = operators
   const holders = new WeakMap<Request, Promise<Standing>>()
   const changing = new Set<string>()
+  const rates = new LoadRate()
 
   /** The key of a request, read once, before its body (D30). */
   const holderOf = (request: Request): Promise<Standing> => {
@@ -46,11 +59,28 @@ export function ownKeys(gateway: Gateway, operators: Operators) {
     holders.set(request, found)
     return found
   }
+  /** Throws, before the change is recorded, if the account changes too many keys or none. */
+  const checkChange = async (holder: Standing) => {
+    const { account_id } = holder
+    const wait_ms = rates.wait(account_id, MAX_PER_MINUTE, performance.now())
+    if (wait_ms > 0) throw tooManyChanges(wait_ms)
+    checkSuspension(holder)
+    const account = await ledger.getAccount(account_id)
+    if (account?.may_manage_keys !== true) throw errorOf(REFUSALS.not_allowed)
+    rates.note(account_id, MAX_PER_MINUTE, performance.now())
+  }
   /** One change of an account at a time, because the others would only wait for its lock. */
-  const inTurn = async (account_id: string, change: () => Promise<OwnKeyResult>) => {
+  const inTurn = async (
+    { request, route, params: { id } = {}, holder }: Asked,
+    change: () => Promise<OwnKeyResult>,
+  ) => {
+    const { account_id, key_id } = holder
     if (changing.has(account_id) || changing.size === MAX_WAITING) throw new LedgerBusy()
     changing.add(account_id)
     try {
+      await checkChange(holder)
+      const actor = { actor: `key:${key_id}`, role: "holder", operator_id: null } as const
+      await begin(operators, request, { ...actor, route, resource_id: id ?? account_id })
       return accepted(await change(), REFUSALS)
     } finally {
       changing.delete(account_id)
@@ -59,21 +89,20 @@ export function ownKeys(gateway: Gateway, operators: Operators) {
 
   return new Elysia({ name: "own-keys" })
     .onParse(async ({ request, params: { id } = {} }) => {
-      await holderOf(request)
+      const { account_id } = await holderOf(request)
       const { limits } = gateway.config
-      const body_bytes = Math.min(BODY_BYTES, limits.body_bytes)
-      const body = await jsonBody(request, id, { ...limits, body_bytes })
-      keepBody(request, body, admin_token)
-      return body
+      const memory = gateway.memory.of(account_id, limits)
+      try {
+        const body_bytes = Math.min(BODY_BYTES, limits.body_bytes)
+        const body = await jsonBody(request, id, { ...limits, body_bytes }, memory)
+        keepBody(request, body, admin_token)
+        return body
+      } finally {
+        memory.free()
+      }
     })
     .derive(async ({ request }) => ({ holder: await holderOf(request) }))
     .derive(readQuery)
-    .onBeforeHandle(async ({ request, route, params: { id } = {}, holder }) => {
-      if (request.method === "GET") return
-      const { account_id, key_id } = holder
-      const actor = { actor: `key:${key_id}`, role: "holder", operator_id: null } as const
-      await begin(operators, request, { ...actor, route, resource_id: id ?? account_id })
-    })
     .onAfterHandle(ending)
     .onAfterHandle(forbidStoring)
     .onAfterHandle(inFormat)
@@ -91,9 +120,10 @@ export function ownKeys(gateway: Gateway, operators: Operators) {
     )
     .post(
       "/v1/keys",
-      async ({ holder, body, status }) => {
+      async (asked) => {
+        const { holder, body, status } = asked
         const { secret, order } = newKeyOf(body)
-        const made = await inTurn(holder.account_id, () => ledger.makeOwnKey(holder, order))
+        const made = await inTurn(asked, () => ledger.makeOwnKey(holder, order))
         return made.outcome === "known"
           ? status(200, keyBody(made.key))
           : status(201, createdKeyBody(made.key, secret))
@@ -120,9 +150,10 @@ export function ownKeys(gateway: Gateway, operators: Operators) {
     )
     .post(
       "/v1/keys/:id/rotate",
-      async ({ holder, params: { id }, body: { keep_hours } }) => {
-        const { secret, ...change } = newSecretOf(id, keep_hours)
-        const { key } = await inTurn(holder.account_id, () => ledger.rotateOwnKey(holder, change))
+      async (asked) => {
+        const { holder, params, body } = asked
+        const { secret, ...change } = newSecretOf(params.id, body.keep_hours)
+        const { key } = await inTurn(asked, () => ledger.rotateOwnKey(holder, change))
         return createdKeyBody(key, secret)
       },
       ofHolders({
@@ -138,8 +169,9 @@ export function ownKeys(gateway: Gateway, operators: Operators) {
     )
     .delete(
       "/v1/keys/:id",
-      async ({ holder, params: { id }, status }) => {
-        await inTurn(holder.account_id, () => ledger.revokeOwnKey(holder, id))
+      async (asked) => {
+        const { holder, params, status } = asked
+        await inTurn(asked, () => ledger.revokeOwnKey(holder, params.id))
         return status(204, undefined)
       },
       ofHolders({
@@ -180,8 +212,13 @@ const REFUSALS = {
     ),
 } as const
 
-const BUSY: ErrorExample = "overloaded"
+function tooManyChanges(wait_ms: number): GatewayError {
+  return new GatewayError("rate_limited", {
+    message: `The keys of an account can be changed ${MAX_PER_MINUTE} times in a minute. Wait for the time in the retry-after header, then retry.`,
+    headers: { "retry-after": String(Math.ceil(wait_ms / 1_000)) },
+  })
+}
 
-const CHANGE_ERRORS = [REFUSALS.not_allowed, "key_suspended", "account_suspended", BUSY] as const
+const CHANGE_ERRORS = [REFUSALS.not_allowed, "key_suspended", "account_suspended"] as const
 
 const limited = { ...keyExample, key: "tg_live_8Fq2…" }

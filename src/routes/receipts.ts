@@ -83,9 +83,9 @@ ${whose}`,
         const call = await reports.call(reader.account_id, id)
         if (call !== null) {
           const own = receipt(call, gateway.config.receipts.show_price_multiplier)
-          return bodyOf(Receipt, { ...own, refunded_nano: await reports.refunded(id) })
+          return bodyOf(Receipt, { ...own, refunded_nano: await reports.refunded(reader.account_id, id) })
         }
-        const month = await reports.archived(id)
+        const month = await reports.archived(reader.account_id, id)
         if (month === null) throw errorOf(NO_CALL)
         throw new GatewayError("archived", {
           message: `The calls of ${month.slice(0, 7)} are archived. Ask the operator.`,

@@ -72,9 +72,10 @@ export async function jsonBody(
   request: Request,
   id: string | null | undefined,
   limits: Parameters<typeof readBody>[1],
+  memory: MemoryPart | null,
 ): Promise<object> {
   const is_unread = request.method === "DELETE" || (id !== undefined && (id === null || parseId(id) === null))
-  return is_unread ? {} : readJsonBody(await readBody(request, limits, null))
+  return is_unread ? {} : readJsonBody(await readBody(request, limits, memory))
 }
 
 /** Waits for the body. An error after the timeout is ignored. */

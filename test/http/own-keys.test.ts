@@ -80,6 +80,8 @@ test("D104 a holder changes keys only where the operator allows it", async () =>
   ] as const)
     expect(await ask(key, method, path, body)).toMatchObject(refused)
   expect(await ask(makeKey(), "POST", "", {})).toMatchObject({ status: 401, code: "invalid_api_key" })
+  // Nothing that such a holder sends fills the log (D102).
+  expect(await first.admin("GET", `/log?actor=key:${key_id}`)).toMatchObject({ data: [] })
   await first.admin("PATCH", `/accounts/${id}`, { may_manage_keys: true })
 
   const order = { id: nextId(), name: "jobs" }
@@ -288,4 +290,17 @@ test("D102 each change by a holder is in the log, with the key, the address and 
   expect(data[3]).toMatchObject({ role: "holder", resource_id: id, made_id: made.id, address: "127.0.0.1" })
   const text = JSON.stringify(data)
   for (const secret of [key, made.key, rotated.key]) expect(text).not.toContain(secret)
+})
+
+test("D104 an account changes its keys 60 times in a minute, and is then refused before the change is recorded", async () => {
+  const { key, key_id } = await customer()
+  const answers: Answer<CreatedKeyBody>[] = []
+  do answers.push(await ask(key, "DELETE", `/${nextId()}`))
+  while (answers.at(-1)?.status === 404)
+  expect(answers.pop()).toMatchObject({ status: 429, code: "rate_limited" })
+  expect(answers.length).toBeGreaterThanOrEqual(60)
+  expect(answers.length).toBeLessThan(90)
+  const read = () => first.admin<{ data: ChangeBody[] }>("GET", `/log?actor=key:${key_id}&limit=100`)
+  const { data } = await until(read, (log) => log.data.every(({ outcome }) => outcome === "refused"))
+  expect(data).toHaveLength(answers.length)
 })

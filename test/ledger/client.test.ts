@@ -5,19 +5,48 @@ import { testDatabase } from "./test-database.ts"
 
 const db = await testDatabase()
 const account = await db.account(1_000n)
+const other = await db.account(2_000n)
 
 const RANGE = { from: new Date(0), to: new Date(86_400_000), by: "day" } as const
 
-test("D47, D48 sums wait for one another, so many and no more; receipts and balances do not wait for them", async () => {
-  const reports = openClientReports([db.database])
-  const locked = Promise.withResolvers<void>()
+/** Locks a table until the returned function is called. */
+async function locked(table: string): Promise<() => Promise<void>> {
+  const begun = Promise.withResolvers<void>()
   const unlock = Promise.withResolvers<void>()
   const holding = db.sql.begin(async (transaction) => {
-    await transaction`LOCK TABLE tollgate.ends IN ACCESS EXCLUSIVE MODE`
-    locked.resolve()
+    await transaction.unsafe(`LOCK TABLE tollgate.${table} IN ACCESS EXCLUSIVE MODE`)
+    begun.resolve()
     await unlock.promise
   })
-  await locked.promise
+  await begun.promise
+  return async () => {
+    unlock.resolve()
+    await holding
+  }
+}
+
+test("D47, D78 of one account so many balances and receipts wait, and another account does not wait for them", async () => {
+  const reports = openClientReports([db.database])
+  const unlock = await locked("accounts")
+  const ended: string[] = []
+  const read = async ({ account_id, key_id }: typeof account) => {
+    const holder = await reports.holder({ account_id, key_id, shard: 0 })
+    ended.push(holder.account.id)
+  }
+  const waiting = Array.from({ length: 128 }, () => read(account))
+  expect(await read(account).catch((error: unknown) => error)).toBeInstanceOf(LedgerBusy)
+  const busy = await reports.call(account.account_id, crypto.randomUUID()).catch((error: unknown) => error)
+  expect(busy).toBeInstanceOf(LedgerBusy)
+  const modest = read(other)
+  await unlock()
+  await Promise.all([...waiting, modest])
+  expect(ended.indexOf(other.account_id)).toBeLessThan(6)
+  await read(account)
+})
+
+test("D47, D48 sums wait for one another, so many and no more; receipts and balances do not wait for them", async () => {
+  const reports = openClientReports([db.database])
+  const unlock = await locked("ends")
   const usage = (account_id = account.account_id) => reports.usage(account_id, RANGE)
   const waiting = Array.from({ length: 4 }, () => usage())
   expect(await usage().catch((error: unknown) => error)).toBeInstanceOf(LedgerBusy)
@@ -27,8 +56,7 @@ test("D47, D48 sums wait for one another, so many and no more; receipts and bala
     account: { id: account.account_id, balance_nano: 1_000n },
     key: { id: account.key_id },
   })
-  unlock.resolve()
-  await holding
+  await unlock()
   for (const { total } of await Promise.all(waiting)) expect(total.calls).toBe(0)
   expect((await usage()).total.calls).toBe(0)
 })

@@ -12,8 +12,8 @@ import { DatabasePool, type PoolOptions } from "./pool.ts"
 /** Connections for operators' queries, separate from those of the calls. */
 const OPERATOR_CONNECTIONS = 4
 /** Connections for clients that read their own account, separate from those for operators. Closed when unused. */
-const RECEIPT_CONNECTIONS = 2
-const SUM_CONNECTIONS = 1
+export const RECEIPT_CONNECTIONS = 2
+export const SUM_CONNECTIONS = 1
 const UPKEEP_CONNECTIONS = 1
 const UNUSED_S = 60
 /** SQLSTATE by which a pooler refuses an unknown setting. */

@@ -44,7 +44,7 @@ export function adminRoutes(operators: Operators) {
     .use(sessionRoutes(operators, admin_token))
     .onParse(guard)
     .onParse(async ({ request, params: { id } = {} }) => {
-      const body = await jsonBody(request, id, operators.limits)
+      const body = await jsonBody(request, id, operators.limits, null)
       keepBody(request, body, admin_token)
       return body
     })

@@ -48,7 +48,7 @@ export const READER_ERRORS: readonly ErrorExample[] = ["invalid_api_key", OFTEN,
 
 /** A route of a key's holder, which any key of the account can use. */
 export function ofHolders<Route extends Untagged>(route: Route) {
-  const errors = [...READER_ERRORS, ...(route.errors ?? [])]
+  const errors = [...READER_ERRORS, "overloaded" as const, ...(route.errors ?? [])]
   return described({ credentials: ["apiKey", "xApiKey"], tag: "Receipts", ...route, errors })
 }
 

@@ -1,0 +1,71 @@
+import { answerOf } from "../database/answer.ts"
+import { FairShare } from "../database/fair-share.ts"
+import { LedgerBusy, NoAnswer } from "../entries.ts"
+
+/** One account has at most this part of the questions that are asked or wait. */
+const PART_OF_ACCOUNT = 8
+const DEADLINE_MS = 10_000
+
+/**
+ * Bounds the questions of clients to a database, by accounts in turn (D78): so many are asked at a time, and so many are asked or
+ * wait. A client that leaves does not end its question, and the driver's own queue has no bound.
+ */
+export class AccountTurns {
+  readonly #at_once: number
+  readonly #most: number
+  #asked = 0
+  readonly #share = new FairShare()
+  /** By account; the one whose turn is next is first. */
+  readonly #waiting = new Map<string, (() => void)[]>()
+
+  constructor(at_once: number, most: number) {
+    this.#at_once = at_once
+    this.#most = most
+  }
+
+  /** Rejects with `NoAnswer` if the turn or the answer is late. Throws `LedgerBusy` when too many questions wait. */
+  async ask<Answer>(account_id: string, question: () => Promise<Answer>): Promise<Answer> {
+    const share = this.#share
+    if (share.used >= this.#most || share.of(account_id) >= this.#most / PART_OF_ACCOUNT)
+      throw new LedgerBusy()
+    share.add(account_id, 1)
+    return answerOf(this.#askInTurn(account_id, question), DEADLINE_MS)
+  }
+
+  async #askInTurn<Answer>(account_id: string, question: () => Promise<Answer>): Promise<Answer> {
+    const since_ms = performance.now()
+    if (this.#asked < this.#at_once) this.#asked += 1
+    else await this.#turn(account_id)
+    try {
+      const left_ms = since_ms + DEADLINE_MS - performance.now()
+      if (left_ms <= 0) throw new NoAnswer("deadline", {})
+      // A lost statement may never end: it must not keep its place.
+      return await answerOf(question(), left_ms)
+    } finally {
+      this.#share.release(account_id, 1)
+      this.#next()
+    }
+  }
+
+  #turn(account_id: string): Promise<void> {
+    return new Promise((resolve) => {
+      const own = this.#waiting.get(account_id)
+      if (own === undefined) this.#waiting.set(account_id, [resolve])
+      else own.push(resolve)
+    })
+  }
+
+  /** Passes the place to the next account, which goes to the end if more of its questions wait. */
+  #next(): void {
+    const [next] = this.#waiting
+    if (next === undefined) {
+      this.#asked -= 1
+      return
+    }
+    const [account_id, own] = next
+    const ask = own.shift()
+    this.#waiting.delete(account_id)
+    if (own.length > 0) this.#waiting.set(account_id, own)
+    ask?.()
+  }
+}
