@@ -59,9 +59,10 @@ export async function outage({
   await Bun.sleep(random.whole(0, 500))
   await Promise.all(
     asked.map(async ({ victim, which, account }) => {
+      const asked_ms = performance.now()
       const answer = await answerOf(victim, account)
       if (answer?.status === (account.shard === shard ? 503 : 200)) return
-      const said = `${answer?.status} ${answer?.refusal}`
+      const said = `${answer?.status} after ${performance.now() - asked_ms} ms, ${answer?.refusal},`
       found.push(`gateway ${which} answered ${said} for shard ${account.shard} while shard ${shard} was away`)
     }),
   )

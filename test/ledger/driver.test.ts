@@ -2,6 +2,7 @@ import { afterAll, expect, test } from "bun:test"
 import type { TransactionSql } from "postgres"
 import { connect } from "../../src/ledger/database/address.ts"
 import { freshDatabase } from "../support/database.ts"
+import { DatabaseProxy } from "../support/proxy.ts"
 
 /** What patches/postgres@3.4.9.patch mends in the driver. Without it, the first test ends this process. */
 
@@ -54,4 +55,16 @@ test("no later statement of it runs on the connection that replaces the lost one
   expect(await outcomeOf(lost)).toBe("failed")
   expect(await late.promise).toBe("failed")
   expect(await other`SELECT name FROM public.written`).toMatchObject([{ name: "of its own" }])
+})
+
+test("a connection that is lost before its first statement fails nothing that nobody waits for", async () => {
+  const proxy = await DatabaseProxy.start(address)
+  const through = connect(proxy.address, { max: 1, onnotice: () => {} })
+  const lost = proxy.loseReply(/pg_catalog\.pg_type/)
+  const outcome = outcomeOf(through`SELECT 1 AS one`)
+  await lost
+  await outcome
+  expect(await through`SELECT 1 AS one`).toMatchObject([{ one: 1 }])
+  await through.end()
+  await proxy.stop()
 })
