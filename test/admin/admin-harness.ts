@@ -1,7 +1,6 @@
 import { type SQL, sql } from "drizzle-orm"
 import type { PgInsertValue, PgTable } from "drizzle-orm/pg-core"
 import { drizzle } from "drizzle-orm/postgres-js"
-import { migrate } from "drizzle-orm/postgres-js/migrator"
 import { Elysia } from "elysia"
 import { errorResponse, GatewayError } from "../../src/errors.ts"
 import { floorId, nextId } from "../../src/id.ts"
@@ -82,7 +81,6 @@ export async function openAdminHarness(options: Partial<Operators> = {}): Promis
   const { address, drop } = await freshDatabase()
   const client = connect(address, { max: 20, onnotice: () => {} })
   const database = drizzle(client)
-  await migrate(database, { migrationsFolder: new URL("../../drizzle", import.meta.url).pathname })
   const app = mount({ database, deadline_ms: 10_000, ...options })
   const texts: string[] = []
 

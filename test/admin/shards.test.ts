@@ -1,7 +1,6 @@
 import { afterAll, describe, expect, test } from "bun:test"
 import { sql } from "drizzle-orm"
 import { drizzle, type PostgresJsDatabase } from "drizzle-orm/postgres-js"
-import { migrate } from "drizzle-orm/postgres-js/migrator"
 import postgres from "postgres"
 import { floorId } from "../../src/id.ts"
 import { connect } from "../../src/ledger/database/address.ts"
@@ -25,7 +24,6 @@ async function openPlace(): Promise<Place> {
   const { address, drop } = await freshDatabase()
   const client = connect(address, { max: 10, onnotice: () => {} })
   const database = drizzle(client)
-  await migrate(database, { migrationsFolder: new URL("../../drizzle", import.meta.url).pathname })
   return {
     database,
     close: async () => {
@@ -366,14 +364,15 @@ describe("new accounts", () => {
           { name: "b", open, database: second.database },
         ],
       })
+    const [open, closed] = [closing(true), closing(false)]
     const before = await count(first)
     for (let made = 0; made < 20; made += 1)
-      expect((await ask(closing(true), "POST", "/accounts", { name: "new" })).status).toBe(201)
+      expect((await ask(open, "POST", "/accounts", { name: "new" })).status).toBe(201)
     const known = { id: owners[0]?.id, name: "again" }
-    expect((await ask(closing(true), "POST", "/accounts", known)).status).toBe(200)
+    expect((await ask(open, "POST", "/accounts", known)).status).toBe(200)
     expect(await count(first)).toBe(before)
-    expect((await ask(closing(false), "POST", "/accounts", { name: "new" })).status).toBe(400)
-    expect((await ask(closing(false), "POST", "/accounts", known)).status).toBe(200)
+    expect((await ask(closed, "POST", "/accounts", { name: "new" })).status).toBe(400)
+    expect((await ask(closed, "POST", "/accounts", known)).status).toBe(200)
     const only = mount({
       database: first.database,
       deadline_ms: 10_000,
