@@ -16,6 +16,7 @@ import {
   BROKEN,
   CANARY,
   CHARGED,
+  closed,
   errorEvent,
   estimated,
   expectCut,
@@ -27,8 +28,10 @@ import {
   openStage,
   type Row,
   released,
+  reset,
   SENTENCE,
   seesError,
+  seesEvents,
   seesStream,
   settled,
   streamText,
@@ -120,14 +123,14 @@ const choice = (index: number, finish_reason: string | null = null) => ({
 const ESTIMATED = estimated(11, "usage_missing")
 
 describe("D8 completed: [DONE], or a clean end when everything was said; a missing [DONE] is added", () => {
-  const whole = seesStream(streamText(word, stop, DONE))
+  const whole = seesEvents(word, stop, DONE)
   holds([
     ["[DONE]", sse([word, stop, counted]), whole, CHARGED],
-    ["[DONE] though no choice finished", sse([word]), seesStream(streamText(word, DONE)), ESTIMATED],
+    ["[DONE] though no choice finished", sse([word]), seesEvents(word, DONE), ESTIMATED],
     [
       "[DONE] after usage that is not final",
       sse([partial, word]),
-      seesStream(streamText(dot, word, DONE)),
+      seesEvents(dot, word, DONE),
       settled("0.000074", [10, 0, 16], { basis: "partial", failure: "usage_missing" }),
     ],
     ["a clean end after the finish_reason", plain(word, stop), whole, ESTIMATED],
@@ -139,13 +142,13 @@ describe("D8 completed: [DONE], or a clean end when everything was said; a missi
       [
         "a clean end after the finish_reason of every requested choice",
         plain(choice(0), choice(1), choice(0, "stop"), choice(1, "length")),
-        seesStream(streamText(choice(0), choice(1), choice(0, "stop"), choice(1, "length"), DONE)),
+        seesEvents(choice(0), choice(1), choice(0, "stop"), choice(1, "length"), DONE),
         estimated(8, "usage_missing", two),
       ],
       [
         "usage with the last finish_reason is final",
         plain(choice(0, "stop"), { ...choice(1, "stop"), usage: usage(10, 5) }),
-        seesStream(streamText(choice(0, "stop"), choice(1, "stop"), DONE)),
+        seesEvents(choice(0, "stop"), choice(1, "stop"), DONE),
         { ...CHARGED, ...two },
       ],
     ],
@@ -154,8 +157,8 @@ describe("D8 completed: [DONE], or a clean end when everything was said; a missi
   )
 })
 
-describe("D8 upstream_lost: any other clean end, a reset, a truncated body; never shown as a clean end", () => {
-  const shown = seesStream(streamText(word, BROKEN))
+describe("D8, rule 5 upstream_lost: any other clean end, a reset, a truncated body; never shown as a clean end", () => {
+  const shown = seesEvents(word, BROKEN)
   const estimate = estimated(11, "upstream_lost", lost)
   const short: Script = async (exchange) => {
     await exchange.head(200, { "content-type": "text/event-stream" }, { length: 100_000 })
@@ -172,43 +175,38 @@ describe("D8 upstream_lost: any other clean end, a reset, a truncated body; neve
       shown,
       { ...CHARGED, failure: "upstream_lost", ...lost },
     ],
-    ["a reset", sse([word], { done: false, ending: "reset" }), shown, estimate],
-    ["a close without the last chunk", sse([word], { done: false, ending: "close" }), shown, estimate],
+    ["a reset", reset(word), shown, estimate],
+    ["a close without the last chunk", closed(word), shown, estimate],
     ["a close short of the length", short, shown, estimate],
-    [
-      "a reset after the finish_reason",
-      sse([word, stop], { done: false, ending: "reset" }),
-      seesStream(streamText(word, stop, BROKEN)),
-      estimate,
-    ],
+    ["a reset after the finish_reason", reset(word, stop), seesEvents(word, stop, BROKEN), estimate],
     [
       "a reset after final usage: all of it is charged, on the provider's word",
-      sse([word, stop, counted], { done: false, ending: "reset" }),
-      seesStream(streamText(word, stop, BROKEN)),
+      reset(word, stop, counted),
+      seesEvents(word, stop, BROKEN),
       { ...CHARGED, failure: "upstream_lost", ...lost },
     ],
     [
       "partial usage, and the text of later events",
-      sse([partial, word], { done: false, ending: "reset" }),
-      seesStream(streamText(dot, word, BROKEN)),
+      reset(partial, word),
+      seesEvents(dot, word, BROKEN),
       uncounted,
     ],
     [
       "partial usage, and no later text",
-      sse([word, partial], { done: false, ending: "reset" }),
-      seesStream(streamText(word, dot, BROKEN)),
+      reset(word, partial),
+      seesEvents(word, dot, BROKEN),
       settled("0.00003", [10, 0, 5], { basis: "partial", failure: "upstream_lost", ...lost }),
     ],
     [
       "rule 6: a reset before any output",
-      sse([": ping\n\n", role], { done: false, ending: "reset" }),
+      reset(": ping\n\n", role),
       seesStream(""),
       released("upstream_error", lost),
     ],
     [
       "a reset right after [DONE] is none",
       sse([word, stop, counted], { ending: "reset" }),
-      seesStream(streamText(word, stop, DONE)),
+      seesEvents(word, stop, DONE),
       CHARGED,
     ],
   ])
@@ -217,13 +215,13 @@ describe("D8 upstream_lost: any other clean end, a reset, a truncated body; neve
       [
         "a clean end with one requested choice unfinished",
         plain(choice(0, "stop"), choice(1)),
-        seesStream(streamText(choice(0, "stop"), choice(1), BROKEN)),
+        seesEvents(choice(0, "stop"), choice(1), BROKEN),
         estimated(4, "upstream_lost", { ...lost, ...two }),
       ],
       [
         "a clean end with one requested choice never begun",
         plain(choice(0, "stop")),
-        seesStream(streamText(choice(0, "stop"), BROKEN)),
+        seesEvents(choice(0, "stop"), BROKEN),
         estimated(2, "upstream_lost", { ...lost, ...two }),
       ],
     ],
@@ -239,7 +237,7 @@ describe("D10 an error event", () => {
   const ours = sseEvent({ error: { type: "server_error", message: "boom", param: "n", code: "engine_down" } })
   const nothing = seesStream("")
   const failed = released("upstream_error", lost)
-  const shown = seesStream(streamText(word, ours))
+  const shown = seesEvents(word, ours)
   const estimate = estimated(11, "upstream_lost", lost)
   holds([
     ["before any output: rule 6", sse([role, boom, word, counted]), nothing, failed],
@@ -249,13 +247,13 @@ describe("D10 an error event", () => {
     [
       "after trusted usage",
       sse([{ ...role, usage: usage(10, 0) }, boom]),
-      seesStream(streamText(role, ours)),
+      seesEvents(role, ours),
       settled("0.00001", [10, 0, 0], { basis: "partial", failure: "upstream_lost", ...lost }),
     ],
     [
       "after partial usage and more output",
       sse([partial, word, boom]),
-      seesStream(streamText(dot, word, ours)),
+      seesEvents(dot, word, ours),
       settled("0.000074", [10, 0, 16], { basis: "partial", failure: "upstream_lost", ...lost }),
     ],
     ["its own text is no output", sse([{ ...word, ...boom }]), nothing, failed],
@@ -268,33 +266,33 @@ describe("D10 an error event", () => {
     [
       "rule 1: its own usage is charged, and it is shown, before any output",
       sse([role, { ...boom, usage: usage(10, 5) }]),
-      seesStream(streamText(role, ours)),
+      seesEvents(role, ours),
       { ...CHARGED, failure: "upstream_lost", ...lost },
     ],
     [
       "as a text",
       sse([word, { error: "boom" }]),
-      seesStream(streamText(word, errorEvent("upstream_error", "api_error", "boom"))),
+      seesEvents(word, errorEvent("upstream_error", "api_error", "boom")),
       estimate,
     ],
-    ["without words", sse([word, { error: {} }]), seesStream(streamText(word, BROKEN)), estimate],
+    ["without words", sse([word, { error: {} }]), seesEvents(word, BROKEN), estimate],
     [
       "that repeats the provider's credential",
       sse([word, { error: { message: `bad key ${PROVIDER_KEY}`, code: PROVIDER_KEY } }]),
-      seesStream(streamText(word, errorEvent("upstream_error", "api_error", "bad key [redacted]"))),
+      seesEvents(word, errorEvent("upstream_error", "api_error", "bad key [redacted]")),
       estimate,
     ],
     ["named in its event line too", sse([word, `event: error\n${sseEvent(boom)}`]), shown, estimate],
     [
       "error: null is none",
       sse([{ ...word, error: null }, stop]),
-      seesStream(streamText({ ...word, error: null }, stop, DONE)),
+      seesEvents({ ...word, error: null }, stop, DONE),
       ESTIMATED,
     ],
     [
       "after [DONE] it is not read",
       sse([word, stop, counted, DONE, boom], { done: false }),
-      seesStream(streamText(word, stop, DONE)),
+      seesEvents(word, stop, DONE),
       CHARGED,
     ],
   ])
@@ -308,7 +306,7 @@ describe("D10 an error event", () => {
 
 describe("D24 after [DONE] the stream ends at once, whatever the provider still does", () => {
   const body = chatBody({ stream: true })
-  const shown = seesStream(streamText(word, stop, DONE))
+  const shown = seesEvents(word, stop, DONE)
   const said = streamText(word, stop, counted, DONE)
 
   test("it stays open: the client's answer has ended before the provider is cut", async () => {
@@ -359,25 +357,25 @@ describe("D31 upstream_silent: the idle timeout between bytes", () => {
       [
         "rule 5: after output",
         hanging(word),
-        seesStream(streamText(word, LATE)),
+        seesEvents(word, LATE),
         estimated(11, "upstream_silent", silence),
       ],
       [
         "rule 5: after partial usage",
         hanging(partial, word),
-        seesStream(streamText(dot, word, LATE)),
+        seesEvents(dot, word, LATE),
         settled("0.000074", [10, 0, 16], { basis: "partial", failure: "upstream_silent", ...silence }),
       ],
       [
         "after final usage the charge is whole, and the end is still none",
         hanging(word, stop, counted),
-        seesStream(streamText(word, stop, LATE)),
+        seesEvents(word, stop, LATE),
         { ...CHARGED, failure: "upstream_silent", ...silence },
       ],
       [
         "D36 an unterminated event is dropped, and read for the settlement",
         hanging(word, sseEvent(counted).trimEnd()),
-        seesStream(streamText(word, LATE)),
+        seesEvents(word, LATE),
         { ...CHARGED, failure: "upstream_silent", ...silence },
       ],
     ],
@@ -458,7 +456,7 @@ describe("D31 an event over limits.event ends the stream, and the provider is cu
     [
       "one of exactly the limit passes",
       sse([sized(EVENT_LIMIT), counted]),
-      seesStream(streamText(sized(EVENT_LIMIT), DONE)),
+      seesEvents(sized(EVENT_LIMIT), DONE),
       CHARGED,
     ],
     [
@@ -470,7 +468,7 @@ describe("D31 an event over limits.event ends the stream, and the provider is cu
     [
       "rule 5: a later one; what stood before it in the same chunk passes, and the prompt is estimated too (D6)",
       plain(word, sized(EVENT_LIMIT), sized(EVENT_LIMIT + 1), counted),
-      seesStream(streamText(word, sized(EVENT_LIMIT), TOO_LARGE)),
+      seesEvents(word, sized(EVENT_LIMIT), TOO_LARGE),
       withPrompt(11 + tokens(EVENT_LIMIT)),
     ],
   ])
@@ -482,7 +480,7 @@ describe("D31 an event over limits.event ends the stream, and the provider is cu
       while (await exchange.chunk("x".repeat(512))) await Bun.sleep(1)
     }
     const body = chatBody({ stream: true })
-    await expectSides(stage, { script, body }, seesStream(streamText(word, TOO_LARGE)), withPrompt(11))
+    await expectSides(stage, { script, body }, seesEvents(word, TOO_LARGE), withPrompt(11))
     await expectCut(stage)
   })
 })
@@ -494,49 +492,34 @@ describe("D36 an unterminated last event", () => {
     [
       "is completed and forwarded at a clean end",
       plain(word, open(stop)),
-      seesStream(streamText(word, stop, DONE)),
+      seesEvents(word, stop, DONE),
       ESTIMATED,
     ],
-    [
-      "its line was ended",
-      plain(word, open(stop, "\n")),
-      seesStream(streamText(word, stop, DONE)),
-      ESTIMATED,
-    ],
-    [
-      "usage in it is charged",
-      plain(word, stop, open(counted)),
-      seesStream(streamText(word, stop, DONE)),
-      CHARGED,
-    ],
-    [
-      "it is [DONE]",
-      plain(word, stop, counted, "data: [DONE]"),
-      seesStream(streamText(word, stop, DONE)),
-      CHARGED,
-    ],
+    ["its line was ended", plain(word, open(stop, "\n")), seesEvents(word, stop, DONE), ESTIMATED],
+    ["usage in it is charged", plain(word, stop, open(counted)), seesEvents(word, stop, DONE), CHARGED],
+    ["it is [DONE]", plain(word, stop, counted, "data: [DONE]"), seesEvents(word, stop, DONE), CHARGED],
     [
       "it is the only one",
       plain(open({ ...word, usage: usage(10, 5) })),
-      seesStream(streamText(word, BROKEN)),
+      seesEvents(word, BROKEN),
       settled("0.00003", [10, 0, 5], { basis: "partial", failure: "upstream_lost", ...lost }),
     ],
     [
       "is dropped at a reset, and read for the settlement",
       cut(streamText(word, open(partial)), "reset"),
-      seesStream(streamText(word, BROKEN)),
+      seesEvents(word, BROKEN),
       settled("0.00003", [10, 0, 5], { basis: "partial", failure: "upstream_lost", ...lost }),
     ],
     [
       "D10 what is charged is never shown as a clean end, though nothing else was shown",
       cut(streamText(role, open(word)), "reset"),
-      seesStream(streamText(role, BROKEN)),
+      seesEvents(role, BROKEN),
       estimated(11, "upstream_lost", lost),
     ],
     [
       "cut in the middle it says nothing",
       cut(streamText(word, open(word).slice(0, -9)), "close"),
-      seesStream(streamText(word, BROKEN)),
+      seesEvents(word, BROKEN),
       estimated(11, "upstream_lost", lost),
     ],
   ])

@@ -87,7 +87,7 @@ function cut(text: string, framing: "chunked" | { length: number }, how: "reset"
   }
 }
 
-describe("D1 usage that is not valid is not used, nothing is coerced, and the answer passes", () => {
+describe("D1, rule 2 usage that is not valid is not used, nothing is coerced, and the answer passes", () => {
   holds(INVALID_USAGE.map(([why, text]) => passed(why, withUsage(text), estimated(11, "usage_invalid"))))
   holds([
     passed("null is missing", withUsage("null"), estimated(11, "usage_missing")),
@@ -152,7 +152,7 @@ describe("D3 cached tokens are part of the prompt's, clamped to them, and never 
   ])
 })
 
-describe("D5 blank is usage_missing", () => {
+describe("D5, rule 3, spec 7 blank is usage_missing", () => {
   const missing = [seesError(502, "usage_missing"), released("usage_missing")] as const
   holds([
     ["no bytes", json(200, ""), ...missing],
@@ -175,7 +175,7 @@ describe("D5 blank is usage_missing", () => {
   ])
 })
 
-describe("D5 whatever else is no JSON object is usage_invalid", () => {
+describe("D5, rule 3, spec 7 whatever else is no JSON object is usage_invalid", () => {
   const invalid = [seesError(502, "usage_invalid"), released("usage_invalid")] as const
   const lost = [
     seesError(502, "usage_invalid"),

@@ -15,6 +15,7 @@ import {
   type Provider,
   type RecordedRequest,
   type Script,
+  sse,
   sseEvent,
   startProvider,
 } from "../support/provider.ts"
@@ -255,6 +256,13 @@ export function seesStream(body: string | Uint8Array): Sees {
     expectBytes(answer, body)
   }
 }
+
+/** The same of these events. */
+export const seesEvents = (...events: readonly unknown[]) => seesStream(streamText(...events))
+
+/** A stream that ends with a reset, or a close without its last chunk, after these events. */
+export const reset = (...events: readonly unknown[]) => sse(events, { done: false, ending: "reset" })
+export const closed = (...events: readonly unknown[]) => sse(events, { done: false, ending: "close" })
 
 /** The text of a stream: an object is one `data:` event, a string stands as it is. */
 export function streamText(...events: readonly unknown[]): string {

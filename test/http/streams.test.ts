@@ -31,6 +31,7 @@ import {
   SENTENCE,
   type Sees,
   STREAM,
+  seesEvents,
   seesStream,
   settled,
   streamText,
@@ -57,7 +58,7 @@ const holds = (rows: readonly Row[], body: object = STREAM) => holdsFor(stage, r
 
 /** A row whose events the client gets as they are. */
 function passed(name: string, events: readonly unknown[], recorded: LedgerCall): Row {
-  return [name, sse(events), seesStream(streamText(...events, DONE)), recorded]
+  return [name, sse(events), seesEvents(...events, DONE), recorded]
 }
 
 /** An answer in pieces, each of which the gateway has time to read on its own. */
@@ -88,7 +89,7 @@ describe("D1 usage that is not valid is not used", () => {
       why,
       sse([...words, withUsage(text)]),
       // What is no object is no usage-only chunk either.
-      seesStream(streamText(...words, ...(text.startsWith("{") ? [] : [withUsage(text)]), DONE)),
+      seesEvents(...words, ...(text.startsWith("{") ? [] : [withUsage(text)]), DONE),
       estimated(11, "usage_invalid"),
     ]),
   )
@@ -96,7 +97,7 @@ describe("D1 usage that is not valid is not used", () => {
 
 describe("D2, D3 zeros and cached tokens", () => {
   const words = chatWords(SENTENCE)
-  const shown = seesStream(streamText(...words, DONE))
+  const shown = seesEvents(...words, DONE)
   const placeholder = estimated(11, "usage_invalid", { notes: ["usage_placeholder"] })
   const first = { ...chatChunk({ role: "assistant" }), usage: usage(0, 0) }
   const silence = chatWords()
@@ -106,13 +107,13 @@ describe("D2, D3 zeros and cached tokens", () => {
     [
       "0/0 before the output is judged at the end",
       sse([first, ...words]),
-      seesStream(streamText(chatChunk({ role: "assistant" }), ...words, DONE)),
+      seesEvents(chatChunk({ role: "assistant" }), ...words, DONE),
       placeholder,
     ],
     [
       "0/0 without output is settled at no charge",
       sse(silence, { usage: usage(0, 0) }),
-      seesStream(streamText(...silence, DONE)),
+      seesEvents(...silence, DONE),
       settled("0", [0, 0, 0]),
     ],
     [
@@ -159,7 +160,7 @@ describe("D4 of several usages the last valid one counts, never their sum", () =
     [
       "after [DONE] nothing is read",
       pieces(streamText(word(valid), end), `${DONE}${sseEvent(usageChunk(usage(99, 99)))}`),
-      seesStream(streamText(word(valid), end, DONE)),
+      seesEvents(word(valid), end, DONE),
       CHARGED,
     ],
   ]
@@ -168,7 +169,7 @@ describe("D4 of several usages the last valid one counts, never their sum", () =
     [
       "two usage-only chunks are both stripped",
       sse([word(null), end, usageChunk(usage(10, 1)), usageChunk(valid)]),
-      seesStream(streamText(word(null), end, DONE)),
+      seesEvents(word(null), end, DONE),
       CHARGED,
     ],
   ])
@@ -283,7 +284,7 @@ describe("D6, D7 what counts as output of a stream, and for how much", () => {
   ])("%s", async (_, fields, recorded) => {
     const words = chatWords(SENTENCE)
     const trial = { script: sse(words), body: chatBody({ stream: true, ...fields }) }
-    await expectSides(stage, trial, seesStream(streamText(...words, DONE)), recorded)
+    await expectSides(stage, trial, seesEvents(...words, DONE), recorded)
   })
 })
 
@@ -291,13 +292,13 @@ test("D11 usage larger than the hold is charged in full: and the balance goes ne
   const words = chatWords("hi")
   const trial = { script: sse(words, { usage: usage(5_000, 1_000) }), body: STREAM, usd: "0.005" }
   const recorded = settled("0.009", [5_000, 0, 1_000], { overage: "0.004965", notes: ["overage"] })
-  await expectSides(stage, trial, seesStream(streamText(...words, DONE)), recorded)
+  await expectSides(stage, trial, seesEvents(...words, DONE), recorded)
 })
 
 describe("D24 usage is always asked for, and its chunk shown to who asked", () => {
   const events = [...chatWords("hi").map((event) => ({ ...event, usage: null })), usageChunk(usage(10, 5))]
-  const all = seesStream(streamText(...events, DONE))
-  const stripped = seesStream(streamText(...events.slice(0, -1), DONE))
+  const all = seesEvents(...events, DONE)
+  const stripped = seesEvents(...events.slice(0, -1), DONE)
   const options: [object | null | undefined, Sees][] = [
     [undefined, stripped],
     [null, stripped],
@@ -316,11 +317,11 @@ describe("D24 usage is always asked for, and its chunk shown to who asked", () =
   const said = chatChunk({ content: "hi" }, "stop")
   const whole = { ...said, usage: usage(10, 5) }
   holds([
-    ["usage beside choices is stripped, not they", sse([whole]), seesStream(streamText(said, DONE)), CHARGED],
+    ["usage beside choices is stripped, not they", sse([whole]), seesEvents(said, DONE), CHARGED],
     [
       "a chunk without choices and usage is not stripped",
       sse([{ choices: [], prompt_filter_results: [] }, whole]),
-      seesStream(streamText({ choices: [], prompt_filter_results: [] }, said, DONE)),
+      seesEvents({ choices: [], prompt_filter_results: [] }, said, DONE),
       CHARGED,
     ],
   ])
@@ -383,7 +384,7 @@ describe("D24, D36 the provider's bytes pass unchanged", () => {
 describe("D29 an event stream is read as one whatever its content type", () => {
   const events = [{ ...chatChunk({ content: "hi" }, "stop"), usage: usage(10, 5) }]
   const typed = (type: string) => sse(events, { headers: { "content-type": type } })
-  const shown = seesStream(streamText(chatChunk({ content: "hi" }, "stop"), DONE))
+  const shown = seesEvents(chatChunk({ content: "hi" }, "stop"), DONE)
   const untyped: Script = async (exchange) => {
     await exchange.head(200)
     await exchange.chunk(streamText(...events, DONE))
@@ -577,7 +578,7 @@ test("a call settles at the price it was admitted at: a reload changes the next 
   await moving.gateway.reload(after(moving.provider.url))
   reloaded.resolve()
   const sides = await running.sides()
-  seesStream(streamText(...words, DONE))(sides)
+  seesEvents(...words, DONE)(sides)
   expectSent(sides, STREAM)
   expectLedger(sides, settled("0.0000264", [10, 4, 5]))
   expect(sides.call).toMatchObject({ prices: { input: "1", cached_input: "0.1", output: "4" } })
