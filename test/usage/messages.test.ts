@@ -8,25 +8,20 @@ import { type JsonObject, MAX_TOKENS, type UsageReading } from "../../src/wire/u
 const plain = { input_tokens: 10, output_tokens: 5 }
 
 describe("D64 input is what was read anew, from a cache, and written to one", () => {
-  const rows: [what: string, usage: JsonObject, charged: JsonObject, notes: string[]][] = [
-    ["neither read nor written", plain, { prompt: 10, cached: 0, out: 5 }, []],
+  type Tokens = [prompt: number, cached: number, out: number]
+  const rows: [what: string, usage: JsonObject, charged: Tokens, buckets?: object, notes?: string[]][] = [
+    ["neither read nor written", plain, [10, 0, 5]],
     [
       "null where there was nothing",
       { ...plain, cache_read_input_tokens: null, cache_creation: null, output_tokens_details: null },
-      { prompt: 10, cached: 0, out: 5 },
-      [],
+      [10, 0, 5],
     ],
-    [
-      "read from a cache",
-      { ...plain, cache_read_input_tokens: 100 },
-      { prompt: 110, cached: 100, out: 5 },
-      [],
-    ],
+    ["read from a cache", { ...plain, cache_read_input_tokens: 100 }, [110, 100, 5]],
     [
       "written, without a split",
       { ...plain, cache_creation_input_tokens: 30 },
-      { prompt: 40, cached: 0, out: 5, cache_write: 30 },
-      [],
+      [40, 0, 5],
+      { cache_write: 30 },
     ],
     [
       "written for both times",
@@ -36,8 +31,8 @@ describe("D64 input is what was read anew, from a cache, and written to one", ()
         cache_creation_input_tokens: 30,
         cache_creation: { ephemeral_5m_input_tokens: 10, ephemeral_1h_input_tokens: 20 },
       },
-      { prompt: 140, cached: 100, out: 5, cache_write: 10, cache_write_1h: 20 },
-      [],
+      [140, 100, 5],
+      { cache_write: 10, cache_write_1h: 20 },
     ],
     [
       "more written than the split says: the rest for five minutes",
@@ -46,38 +41,40 @@ describe("D64 input is what was read anew, from a cache, and written to one", ()
         cache_creation_input_tokens: 50,
         cache_creation: { ephemeral_5m_input_tokens: 10, ephemeral_1h_input_tokens: 20 },
       },
-      { prompt: 60, cached: 0, out: 5, cache_write: 30, cache_write_1h: 20 },
-      [],
+      [60, 0, 5],
+      { cache_write: 30, cache_write_1h: 20 },
     ],
     [
       "less written than the split says",
       { ...plain, cache_creation_input_tokens: 15, cache_creation: { ephemeral_1h_input_tokens: 20 } },
-      { prompt: 25, cached: 0, out: 5, cache_write_1h: 15 },
+      [25, 0, 5],
+      { cache_write_1h: 15 },
       ["details_clamped"],
     ],
     [
       "only a split",
       { ...plain, cache_creation: { ephemeral_5m_input_tokens: 3, ephemeral_1h_input_tokens: 4 } },
-      { prompt: 17, cached: 0, out: 5, cache_write: 3, cache_write_1h: 4 },
-      [],
+      [17, 0, 5],
+      { cache_write: 3, cache_write_1h: 4 },
     ],
     [
       "malformed reads and writes count as none",
       { ...plain, cache_read_input_tokens: "7", cache_creation_input_tokens: -1 },
-      { prompt: 10, cached: 0, out: 5 },
+      [10, 0, 5],
+      {},
       ["cached_malformed", "details_malformed"],
     ],
     [
       "thinking is part of the output",
       { ...plain, output_tokens_details: { thinking_tokens: 4 } },
-      { prompt: 10, cached: 0, out: 5, reasoning: 4 },
-      [],
+      [10, 0, 5],
+      { reasoning: 4 },
     ],
     [
       "searches",
       { ...plain, server_tool_use: { web_search_requests: 2, web_fetch_requests: 1 } },
-      { prompt: 10, cached: 0, out: 5, web_search: 2 },
-      [],
+      [10, 0, 5],
+      { web_search: 2 },
     ],
     [
       "a compaction is not in the usage beside it",
@@ -94,8 +91,8 @@ describe("D64 input is what was read anew, from a cache, and written to one", ()
           { type: "message", model: "m", input_tokens: 10, output_tokens: 5 },
         ],
       },
-      { prompt: 1240, cached: 200, out: 55, cache_write: 30 },
-      [],
+      [1240, 200, 55],
+      { cache_write: 30 },
     ],
     [
       "another model's part counts as this model's own, and is noted",
@@ -103,7 +100,8 @@ describe("D64 input is what was read anew, from a cache, and written to one", ()
         ...plain,
         iterations: [{ type: "advisor_message", model: "larger", input_tokens: 7, output_tokens: 3 }],
       },
-      { prompt: 17, cached: 0, out: 8 },
+      [17, 0, 8],
+      {},
       ["unpriced"],
     ],
     [
@@ -112,31 +110,27 @@ describe("D64 input is what was read anew, from a cache, and written to one", ()
         ...plain,
         iterations: [{ type: "fallback_message", model: "other", input_tokens: 10, output_tokens: 5 }],
       },
-      { prompt: 10, cached: 0, out: 5 },
+      [10, 0, 5],
+      {},
       ["unpriced"],
     ],
-    [
-      "iterations that are none",
-      { ...plain, iterations: [3] },
-      { prompt: 10, cached: 0, out: 5 },
-      ["details_malformed"],
-    ],
+    ["iterations that are none", { ...plain, iterations: [3] }, [10, 0, 5], {}, ["details_malformed"]],
     [
       "iterations that are no list",
       { ...plain, iterations: { type: "compaction" } },
-      { prompt: 10, cached: 0, out: 5 },
+      [10, 0, 5],
+      {},
       ["details_malformed"],
     ],
     [
       "plain ways of serving",
       { ...plain, service_tier: "priority", speed: "standard", inference_geo: "not_available" },
-      { prompt: 10, cached: 0, out: 5 },
-      [],
+      [10, 0, 5],
     ],
-    ["a dearer speed", { ...plain, speed: "fast" }, { prompt: 10, cached: 0, out: 5 }, ["unpriced"]],
-    ["a dearer place", { ...plain, inference_geo: "us" }, { prompt: 10, cached: 0, out: 5 }, ["unpriced"]],
+    ["a dearer speed", { ...plain, speed: "fast" }, [10, 0, 5], {}, ["unpriced"]],
+    ["a dearer place", { ...plain, inference_geo: "us" }, [10, 0, 5], {}, ["unpriced"]],
   ]
-  test.each(rows)("%s", (_, usage, { prompt, cached, out, ...buckets }, notes) => {
+  test.each(rows)("%s", (_, usage, [prompt, cached, out], buckets = {}, notes = []) => {
     expect(readUsage(usage, ANY_USAGE, WHOLE_MESSAGE)).toEqual({
       state: "valid",
       usage: {

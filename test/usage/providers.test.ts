@@ -35,6 +35,15 @@ function expectRead(usage: JsonObject, expected: Expectation, rules: UsageRules 
   })
 }
 
+function tokens(
+  prompt_tokens: number,
+  cached_tokens: number,
+  completion_tokens: number,
+  rest: Expectation = {},
+) {
+  return { prompt_tokens, cached_tokens, completion_tokens, ...rest }
+}
+
 const GEMINI = { ...ANY_USAGE, reader: readers.gemini }
 
 describe("D87 the words of each provider", () => {
@@ -55,12 +64,7 @@ describe("D87 the words of each provider", () => {
           rejected_prediction_tokens: 9,
         },
       },
-      {
-        prompt_tokens: 2600,
-        cached_tokens: 2000,
-        completion_tokens: 300,
-        buckets: { cache_write: 400, reasoning: 200 },
-      },
+      tokens(2600, 2000, 300, { buckets: { cache_write: 400, reasoning: 200 } }),
     ],
     [
       "openai responses",
@@ -69,7 +73,7 @@ describe("D87 the words of each provider", () => {
         input_tokens_details: { cached_tokens: 0, cache_write_tokens: 3207 },
         output_tokens_details: { reasoning_tokens: 20 },
       },
-      { prompt_tokens: 3300, completion_tokens: 50, buckets: { cache_write: 3207, reasoning: 20 } },
+      tokens(3300, 0, 50, { buckets: { cache_write: 3207, reasoning: 20 } }),
     ],
     [
       "anthropic: reads and writes are beside the input",
@@ -83,12 +87,7 @@ describe("D87 the words of each provider", () => {
         service_tier: "standard",
         inference_geo: "global",
       },
-      {
-        prompt_tokens: 5310,
-        cached_tokens: 5000,
-        completion_tokens: 40,
-        buckets: { cache_write: 100, cache_write_1h: 200, reasoning: 30 },
-      },
+      tokens(5310, 5000, 40, { buckets: { cache_write: 100, cache_write_1h: 200, reasoning: 30 } }),
     ],
     [
       "xai chat: reasoning is beside the output, and the ticks agree",
@@ -99,13 +98,7 @@ describe("D87 the words of each provider", () => {
         num_sources_used: 0,
         cost_in_usd_ticks: 1_721_250,
       },
-      {
-        prompt_tokens: 12,
-        cached_tokens: 11,
-        completion_tokens: 342,
-        buckets: { reasoning: 340, web_search: 0 },
-        cost_nano: 172_125n,
-      },
+      tokens(12, 11, 342, { buckets: { reasoning: 340, web_search: 0 }, cost_nano: 172_125n }),
     ],
     [
       "xai responses: reasoning is inside, tools are counted by their names",
@@ -122,12 +115,10 @@ describe("D87 the words of each provider", () => {
         },
         context_details: { input_tokens: 0 },
       },
-      {
-        prompt_tokens: 216,
-        completion_tokens: 863,
+      tokens(216, 0, 863, {
         buckets: { reasoning: 237, web_search: 2 },
         tool_runs: { x_search: 1, code_interpreter: 1, x_posts: 53 },
-      },
+      }),
     ],
     [
       "litellm: searches of any provider are among the details of the prompt",
@@ -137,13 +128,13 @@ describe("D87 the words of each provider", () => {
     [
       "gemini: the rest of the total is output",
       chatSums(758, 102, 1725),
-      { prompt_tokens: 758, completion_tokens: 967, buckets: { reasoning: 865 } },
+      tokens(758, 0, 967, { buckets: { reasoning: 865 } }),
       GEMINI,
     ],
     [
       "gemini: no output count, because thinking took all of it",
       { prompt_tokens: 6, total_tokens: 41 },
-      { prompt_tokens: 6, completion_tokens: 35, buckets: { reasoning: 35 } },
+      tokens(6, 0, 35, { buckets: { reasoning: 35 } }),
       GEMINI,
     ],
     [
@@ -154,27 +145,19 @@ describe("D87 the words of each provider", () => {
         prompt_cache_miss_tokens: 175,
         prompt_tokens_details: { cached_tokens: 320 },
       },
-      { prompt_tokens: 495, cached_tokens: 320, completion_tokens: 20 },
+      tokens(495, 320, 20),
     ],
-    [
-      "moonshot",
-      { ...chatSums(2989, 4, 2993), cached_tokens: 2989 },
-      { prompt_tokens: 2989, cached_tokens: 2989, completion_tokens: 4 },
-    ],
-    [
-      "mistral",
-      { ...chatSums(171, 9, 180), num_cached_tokens: 128 },
-      { prompt_tokens: 171, cached_tokens: 128, completion_tokens: 9 },
-    ],
+    ["moonshot", { ...chatSums(2989, 4, 2993), cached_tokens: 2989 }, tokens(2989, 2989, 4)],
+    ["mistral", { ...chatSums(171, 9, 180), num_cached_tokens: 128 }, tokens(171, 128, 9)],
     [
       "mistral: seconds of audio are named",
       { ...chatSums(171, 9, 180), prompt_audio_seconds: 30 },
-      { prompt_tokens: 171, completion_tokens: 9, unread: ["prompt_audio_seconds"], notes: ["usage_unread"] },
+      tokens(171, 0, 9, { unread: ["prompt_audio_seconds"], notes: ["usage_unread"] }),
     ],
     [
       "groq: its times cost nothing",
       { ...chatSums(10, 5, 15), queue_time: 0.1, prompt_time: 0.2, total_time: 0.4 },
-      { prompt_tokens: 10, completion_tokens: 5 },
+      tokens(10, 0, 5),
     ],
     [
       "dashscope",
@@ -186,17 +169,17 @@ describe("D87 the words of each provider", () => {
           cache_type: "ephemeral",
         },
       },
-      { prompt_tokens: 3019, cached_tokens: 2048, completion_tokens: 104, buckets: { cache_write: 900 } },
+      tokens(3019, 2048, 104, { buckets: { cache_write: 900 } }),
     ],
     [
       "databricks: inside, by the total",
       { ...chatSums(1000, 10, 1010), cache_read_input_tokens: 800 },
-      { prompt_tokens: 1000, cached_tokens: 800, completion_tokens: 10 },
+      tokens(1000, 800, 10),
     ],
     [
       "databricks: beside, by the total",
       { ...chatSums(200, 10, 1060), cache_read_input_tokens: 800, cache_creation_input_tokens: 50 },
-      { prompt_tokens: 1050, cached_tokens: 800, completion_tokens: 10, buckets: { cache_write: 50 } },
+      tokens(1050, 800, 10, { buckets: { cache_write: 50 } }),
     ],
     [
       "openrouter",
@@ -207,7 +190,7 @@ describe("D87 the words of each provider", () => {
         cost_details: { upstream_inference_cost: 0.0001764 },
         server_tool_use_details: { web_search_requests: 1, tool_calls_executed: 1 },
       },
-      { prompt_tokens: 194, completion_tokens: 2, buckets: { web_search: 1 }, cost_nano: 16_061_400n },
+      tokens(194, 0, 2, { buckets: { web_search: 1 }, cost_nano: 16_061_400n }),
     ],
     [
       "perplexity: an object of costs, its parts known, its citations named",
@@ -219,19 +202,17 @@ describe("D87 the words of each provider", () => {
         search_context_size: "low",
         cost: { input_tokens_cost: 0.001, search_queries_cost: 0.09, total_cost: 0.0955 },
       },
-      {
-        prompt_tokens: 33,
-        completion_tokens: 7163,
+      tokens(33, 0, 7163, {
         buckets: { reasoning: 100, web_search: 18 },
         unread: ["citation_tokens"],
         notes: ["usage_unread"],
         cost_nano: 95_500_000n,
-      },
+      }),
     ],
     [
       "deepinfra",
       { ...chatSums(10, 5, 15), estimated_cost: 0.00000225 },
-      { prompt_tokens: 10, completion_tokens: 5, cost_nano: 2_250n },
+      tokens(10, 0, 5, { cost_nano: 2_250n }),
     ],
   ]
   for (const [provider, usage, expected, rules] of rows)
@@ -244,38 +225,38 @@ describe("D87 the total decides what is inside and what is beside", () => {
     [
       "reasoning beside",
       { ...chatSums(32, 9, 14_041), ...details(14_000) },
-      { prompt_tokens: 32, completion_tokens: 14_009, buckets: { reasoning: 14_000 } },
+      tokens(32, 0, 14_009, { buckets: { reasoning: 14_000 } }),
     ],
     [
       "reasoning inside",
       { ...chatSums(32, 14_009, 14_041), ...details(14_000) },
-      { prompt_tokens: 32, completion_tokens: 14_009, buckets: { reasoning: 14_000 } },
+      tokens(32, 0, 14_009, { buckets: { reasoning: 14_000 } }),
     ],
     [
       "no total: inside",
       { prompt_tokens: 32, completion_tokens: 100, ...details(60) },
-      { prompt_tokens: 32, completion_tokens: 100, buckets: { reasoning: 60 } },
+      tokens(32, 0, 100, { buckets: { reasoning: 60 } }),
     ],
-    ["a total of 0 is none", chatSums(32, 100, 0), { prompt_tokens: 32, completion_tokens: 100 }],
+    ["a total of 0 is none", chatSums(32, 100, 0), tokens(32, 0, 100)],
     [
       "cached beside",
       { ...chatSums(8, 20, 18_929), prompt_tokens_details: { cached_tokens: 18_901 } },
-      { prompt_tokens: 18_909, cached_tokens: 18_901, completion_tokens: 20 },
+      tokens(18_909, 18_901, 20),
     ],
     [
       "cached and reasoning beside",
       { ...chatSums(8, 20, 133), cached_tokens: 100, ...details(5) },
-      { prompt_tokens: 108, cached_tokens: 100, completion_tokens: 25, buckets: { reasoning: 5 } },
+      tokens(108, 100, 25, { buckets: { reasoning: 5 } }),
     ],
     [
       "Anthropic's words inside",
       { ...sums(1000, 10, 1010), cache_read_input_tokens: 800 },
-      { prompt_tokens: 1000, cached_tokens: 800, completion_tokens: 10 },
+      tokens(1000, 800, 10),
     ],
     [
       "no total, and Anthropic's name for one of two cache counts: beside",
       { input_tokens: 6, output_tokens: 566, cache_creation_input_tokens: 20, num_cached_tokens: 15 },
-      { prompt_tokens: 41, cached_tokens: 15, completion_tokens: 566, buckets: { cache_write: 20 } },
+      tokens(41, 15, 566, { buckets: { cache_write: 20 } }),
     ],
     [
       "two objects of details: the first of the table, in either order",
@@ -285,22 +266,22 @@ describe("D87 the total decides what is inside and what is beside", () => {
         input_tokens_details: { audio_tokens: 1792 },
         prompt_tokens_details: { audio_tokens: 11 },
       },
-      { prompt_tokens: 2000, completion_tokens: 5, buckets: { audio_input: 11 } },
+      tokens(2000, 0, 5, { buckets: { audio_input: 11 } }),
     ],
     [
       "more than all parts",
       chatSums(758, 102, 1725),
-      { prompt_tokens: 758, completion_tokens: 102, unexplained: 865, notes: ["total_unexplained"] },
+      tokens(758, 0, 102, { unexplained: 865, notes: ["total_unexplained"] }),
     ],
     [
       "less than all parts",
       chatSums(758, 102, 800),
-      { prompt_tokens: 758, completion_tokens: 102, unexplained: -60, notes: ["total_unexplained"] },
+      tokens(758, 0, 102, { unexplained: -60, notes: ["total_unexplained"] }),
     ],
     [
       "no output count",
       { prompt_tokens: 80_004, total_tokens: 80_005, ...details(1) },
-      { prompt_tokens: 80_004, completion_tokens: 1, buckets: { reasoning: 1 } },
+      tokens(80_004, 0, 1, { buckets: { reasoning: 1 } }),
     ],
   ]
   test.each(rows)("%s", (_, usage, expected) => expectRead(usage, expected))
