@@ -61,6 +61,7 @@ const calledBy =
   (exchange) =>
     (exchange.request.method === "GET" ? json(200, { data: [{ id: "theirs" }] }) : script)(exchange)
 
+const NO_PRESET = "; no provider of docs/providers.md has this address"
 const HERE = /http:\/\/127\.0\.0\.1:\d+/g
 const USAGE = { prompt_tokens: 8, completion_tokens: 1, total_tokens: 9 }
 const streamed = (usage: object) =>
@@ -69,83 +70,64 @@ const refused = (status: number, message: string, more: object = {}) =>
   json(status, { error: { message, ...more } })
 
 describe("D84 the smallest request that costs nothing", () => {
-  const rows: [what: string, script: Script, changes: Changes, found: string][] = [
+  const rows: [found: string, script: Script, changes?: Changes][] = [
     [
-      "lists the model",
+      `true upstream first: reachable, and lists its models, but the list may be public; --call tests the key${NO_PRESET}`,
       json(200, { data: [{ id: "models/theirs" }] }),
-      {},
-      "true upstream first: reachable, and lists its models, but the list may be public; --call tests the key; no provider of docs/providers.md has this address",
     ],
     [
-      "without a key",
+      `true upstream first: reachable, without a key${NO_PRESET}`,
       json(200, { data: [] }),
       { upstream: { api_key: undefined } },
-      "true upstream first: reachable, without a key; no provider of docs/providers.md has this address",
     ],
     [
-      "an answer that is no list, as of a page at the address",
+      `true upstream first: reachable, but its answer to GET /models is not a list of models: check base_url${NO_PRESET}`,
       json(200, {}),
-      {},
-      "true upstream first: reachable, but its answer to GET /models is not a list of models: check base_url; no provider of docs/providers.md has this address",
     ],
     [
-      "does not list the model",
+      "true upstream first: reachable, and accepts the key; it does not list theirs; preset groq, by provider",
       json(200, { data: [{ id: "another" }] }),
       { upstream: { provider: "groq" } },
-      "true upstream first: reachable, and accepts the key; it does not list theirs; preset groq, by provider",
     ],
     [
-      "does not list deployments",
+      "true upstream first: reachable, and accepts the key; preset azure, by provider",
       json(200, { data: [{ id: "another" }] }),
       { upstream: { provider: "azure" } },
-      "true upstream first: reachable, and accepts the key; preset azure, by provider",
     ],
     [
-      "a key that is refused with a status for requests",
+      "false upstream first: refuses the key (status 400): API key not valid. Please pass a valid API key.; preset gemini, by provider | Correct upstreams.first.api_key.",
       refused(400, "API key not valid. Please pass a valid API key.", {
         details: [{ reason: "API_KEY_INVALID" }],
       }),
       { upstream: { provider: "gemini" } },
-      "false upstream first: refuses the key (status 400): API key not valid. Please pass a valid API key.; preset gemini, by provider | Correct upstreams.first.api_key.",
     ],
     [
-      "a short key is a word of its own",
+      `false upstream first: refuses the key (status 401): please check [redacted]: ([redacted]) [redacted]${NO_PRESET} | Correct upstreams.first.api_key.`,
       refused(401, "please check k: (k) k"),
       { upstream: { api_key: "k" } },
-      "false upstream first: refuses the key (status 401): please check [redacted]: ([redacted]) [redacted]; no provider of docs/providers.md has this address | Correct upstreams.first.api_key.",
     ],
     [
-      "a preset that is named",
+      "true upstream first: reachable, and accepts the key; preset groq, by provider",
       json(200, {}),
       { upstream: { provider: "groq" } },
-      "true upstream first: reachable, and accepts the key; preset groq, by provider",
     ],
     [
-      "the provider's words, without the key",
+      `false upstream first: refuses the key (status 401): Incorrect key [redacted]${NO_PRESET} | Correct upstreams.first.api_key.`,
       refused(401, `Incorrect key ${KEY}`),
-      {},
-      "false upstream first: refuses the key (status 401): Incorrect key [redacted]; no provider of docs/providers.md has this address | Correct upstreams.first.api_key.",
     ],
     [
-      "a suspended account",
+      "false upstream first: refuses the account (status 412): Account acme is suspended, possibly; preset fireworks, by provider | Settle the account at the provider. Correct upstreams.first.api_key.",
       refused(412, "Account acme is suspended, possibly"),
       { upstream: { provider: "fireworks" } },
-      "false upstream first: refuses the account (status 412): Account acme is suspended, possibly; preset fireworks, by provider | Settle the account at the provider. Correct upstreams.first.api_key.",
     ],
+    [`true upstream first: reachable, but the key is rate-limited now${NO_PRESET}`, refused(429, "slow")],
     [
-      "a rate",
-      refused(429, "slow"),
-      {},
-      "true upstream first: reachable, but the key is rate-limited now; no provider of docs/providers.md has this address",
-    ],
-    [
-      "another key of several",
+      `false upstream first, key b: refuses the key (status 401)${NO_PRESET} | Correct this key.`,
       json(401, {}),
       { upstream: { api_key: undefined, keys: [{ name: "b", api_key: KEY }] } },
-      "false upstream first, key b: refuses the key (status 401); no provider of docs/providers.md has this address | Correct this key.",
     ],
   ]
-  test.each(rows)("%s", async (_what, script, changes, found) => {
+  test.each(rows)("%s", async (found, script, changes = {}) => {
     provider.reply(script)
     expect(await check(changes, false)).toEqual([found])
     expect(provider.requests.at(-1)?.method).toBe("GET")
@@ -197,93 +179,77 @@ describe("D84 the smallest request that costs nothing", () => {
 })
 
 describe("D84 a call", () => {
-  const rows: [what: string, script: Script, found: string, changes?: Changes][] = [
-    ["that is answered", streamed(USAGE), "true answers as theirs; usage 8 tokens in, 1 out"],
+  const rows: [found: string, script: Script, changes?: Changes][] = [
+    ["true answers as theirs; usage 8 tokens in, 1 out", streamed(USAGE)],
     [
-      "with unknown numbers in the usage",
-      streamed({ ...USAGE, odd_tokens: 5 }),
       "false answers as theirs; usage 8 tokens in, 1 out, with unknown numbers: odd_tokens | Ask the provider what the numbers cost, and report the names to the project.",
+      streamed({ ...USAGE, odd_tokens: 5 }),
     ],
     [
-      "whose total is more than its parts",
-      streamed({ ...USAGE, total_tokens: 90 }),
       "false answers as theirs; usage 8 tokens in, 1 out, but its parts do not add up to its total | If the provider reports thinking only in the total, set `usage: gemini` at the upstream.",
+      streamed({ ...USAGE, total_tokens: 90 }),
     ],
     [
-      "without usage",
-      sse([chatChunk({ content: "H" })]),
       "false answers as theirs, but its usage is missing, so estimates are charged | Ask the provider how it reports the usage of a stream; docs/billing.md says what is charged without it.",
+      sse([chatChunk({ content: "H" })]),
     ],
     [
-      "of another family than the path",
-      json(404, { detail: "Not Found" }),
       "false has no /chat/completions below HERE/v1 (status 404): Not Found | Correct base_url or family of upstreams.first, or the operations of the model sold.",
+      json(404, { detail: "Not Found" }),
     ],
     [
-      "with a query that may be wrong",
-      json(404, { error: { code: "404", message: "Resource not found" } }),
       "false has no /chat/completions below HERE/v1 (status 404): Resource not found | Correct base_url, query.api-version or family of upstreams.first, or the operations of the model sold.",
+      json(404, { error: { code: "404", message: "Resource not found" } }),
       { upstream: { query: { "api-version": "2020" } } },
     ],
     [
-      "below an address without a path",
-      json(404, {}),
       "false base_url has no path, and the gateway appends /chat/completions to it | Add the path of the provider's API to upstreams.first.base_url: usually /v1.",
+      json(404, {}),
       { upstream: { base_url: "HERE" } },
     ],
     [
-      "with a key that is refused",
-      refused(401, `No ${KEY}`),
       "false refuses the key (status 401): No [redacted] | Correct upstreams.first.api_key.",
+      refused(401, `No ${KEY}`),
     ],
     [
-      "for an account that is empty",
-      refused(429, "No credit", { code: "insufficient_quota" }),
       "false refuses the account (status 429): No credit | Settle the account at the provider. Correct upstreams.first.api_key.",
+      refused(429, "No credit", { code: "insufficient_quota" }),
     ],
     [
-      "for an unknown model",
-      refused(404, "The model `theirs` does not exist", { code: "model_not_found" }),
       "false does not know the model theirs (status 404): The model `theirs` does not exist | Correct `model` of this upstream in the model sold.",
+      refused(404, "The model `theirs` does not exist", { code: "model_not_found" }),
     ],
     [
-      "for an unknown model of Gemini",
-      json(404, [{ error: { message: "models/theirs is not found for API version v1main" } }]),
       "false does not know the model theirs (status 404): models/theirs is not found for API version v1main | Correct `model` of this upstream in the model sold.",
+      json(404, [{ error: { message: "models/theirs is not found for API version v1main" } }]),
     ],
     [
-      "that a strict server refuses",
-      json(422, { detail: [{ loc: ["body", "stream_options"], msg: "Extra inputs are not permitted" }] }),
       "false refuses the request (status 422): body.stream_options: Extra inputs are not permitted | Add `drop: [stream_options]` to upstreams.first.",
+      json(422, { detail: [{ loc: ["body", "stream_options"], msg: "Extra inputs are not permitted" }] }),
     ],
-    ["at a limited rate", refused(429, "slow"), "true is rate-limited now, so the call was not made"],
+    ["true is rate-limited now, so the call was not made", refused(429, "slow")],
     [
-      "that fails",
-      refused(500, "oops"),
       "false answers with an error (status 500): oops | Try again later, or ask the provider.",
+      refused(500, "oops"),
     ],
     [
-      "that fails in its stream",
-      sse([{ error: { message: "overloaded" } }]),
       "false fails after status 200: overloaded | Try again later, or ask the provider.",
+      sse([{ error: { message: "overloaded" } }]),
     ],
     [
-      "to a page for people",
-      json(200, "<!doctype html>"),
       "false answers, but neither with JSON nor with events | Correct upstreams.first.base_url: this is not the address of an API.",
+      json(200, "<!doctype html>"),
     ],
     [
-      "whose thinking needs more",
-      refused(400, "Could not finish the message because max_tokens or model output limit was reached."),
       "true answers as theirs, but needs more than one token",
+      refused(400, "Could not finish the message because max_tokens or model output limit was reached."),
     ],
     [
-      "that is broken off",
-      (exchange) => exchange.reset(),
       "false no answer: broken (ECONNRESET) | Try again later, or ask the provider.",
+      (exchange) => exchange.reset(),
     ],
   ]
-  test.each(rows)("%s", async (_what, script, found, { upstream = {} } = {}) => {
+  test.each(rows)("%s", async (found, script, { upstream = {} } = {}) => {
     provider.reply(calledBy(script))
     const placed = JSON.parse(JSON.stringify({ upstream }).replace("HERE", provider.url))
     const [, call] = await check(placed, true)
