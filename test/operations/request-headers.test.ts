@@ -3,7 +3,6 @@ import {
   hasVersionHeader,
   passedHeaders,
   passedQuery,
-  type VendorVersion,
   vendorVersion,
 } from "../../src/operations/request-headers.ts"
 import { refusalOf } from "../support/refusal.ts"
@@ -13,58 +12,42 @@ const vendors = ["anthropic", "acme"]
 const refusal = (headers: Record<string, string>, pathVendor: string | null, known = vendors) =>
   refusalOf(() => vendorVersion(new Headers(headers), known, pathVendor))
 
-const accepted: [string, Record<string, string>, string | null, VendorVersion][] = [
+const accepted: [string, Record<string, string>, path: string | null, vendor: string, version: string][] = [
   [
     "D21 the plain path: the one vendor's",
     { "anthropic-version": "2023-06-01" },
     null,
-    { vendor: "anthropic", version: "2023-06-01" },
+    "anthropic",
+    "2023-06-01",
   ],
   [
     "D21 the plain path: another configured vendor's",
     { "acme-version": "2026-10-21" },
     null,
-    { vendor: "acme", version: "2026-10-21" },
-  ],
-  [
-    "D21 a vendor's path: that vendor's",
-    { "acme-version": "2026-10-21" },
     "acme",
-    { vendor: "acme", version: "2026-10-21" },
+    "2026-10-21",
   ],
+  ["D21 a vendor's path: that vendor's", { "acme-version": "2026-10-21" }, "acme", "acme", "2026-10-21"],
   [
     "D21 a vendor's path: that vendor's among several",
     { "acme-version": "2026-10-21", "anthropic-version": "2023-06-01" },
     "anthropic",
-    { vendor: "anthropic", version: "2023-06-01" },
+    "anthropic",
+    "2023-06-01",
   ],
   [
     "D21 a vendor nobody configured counts for nothing",
     { "anthropic-version": "2023-06-01", "evil-version": "x" },
     null,
-    { vendor: "anthropic", version: "2023-06-01" },
+    "anthropic",
+    "2023-06-01",
   ],
-  [
-    "D21 a leap day",
-    { "anthropic-version": "2024-02-29" },
-    null,
-    { vendor: "anthropic", version: "2024-02-29" },
-  ],
-  [
-    "D21 a day long ago",
-    { "anthropic-version": "0001-01-01" },
-    null,
-    { vendor: "anthropic", version: "0001-01-01" },
-  ],
-  [
-    "D21 a day far ahead",
-    { "anthropic-version": "9999-12-31" },
-    null,
-    { vendor: "anthropic", version: "9999-12-31" },
-  ],
+  ["D21 a leap day", { "anthropic-version": "2024-02-29" }, null, "anthropic", "2024-02-29"],
+  ["D21 a day long ago", { "anthropic-version": "0001-01-01" }, null, "anthropic", "0001-01-01"],
+  ["D21 a day far ahead", { "anthropic-version": "9999-12-31" }, null, "anthropic", "9999-12-31"],
 ]
-test.each(accepted)("%s", (_, headers, pathVendor, expected) => {
-  expect(vendorVersion(new Headers(headers), vendors, pathVendor)).toEqual(expected)
+test.each(accepted)("%s", (_, headers, path, vendor, version) => {
+  expect(vendorVersion(new Headers(headers), vendors, path)).toEqual({ vendor, version })
 })
 
 describe("D21 a version header that is missing, or one too many, is a 400", () => {
