@@ -183,19 +183,8 @@ const entry = (id: string, recorded: number, expected: number | null, account_id
   expected: expected === null ? null : usd(expected),
 })
 
+/** What test/ledger/audit.test.ts does not falsify: several entries and accounts at once, and accounts that are gone. */
 const corruptions: [string, SQL, object[]][] = [
-  [
-    "a balance that moved",
-    sql`UPDATE ${accounts} SET balance_nano = 58 WHERE id = ${account}`,
-    [balance(58, 57)],
-  ],
-  [
-    "a balance one too low",
-    sql`UPDATE ${accounts} SET balance_nano = 56 WHERE id = ${account}`,
-    [balance(56, 57)],
-  ],
-  ["a hold that stayed", sql`UPDATE ${accounts} SET held_nano = 60 WHERE id = ${account}`, [held(60, 20)]],
-  ["a hold that was lost", sql`UPDATE ${accounts} SET held_nano = 0 WHERE id = ${account}`, [held(0, 20)]],
   [
     "balance and held wrong by the same",
     sql`UPDATE ${accounts} SET balance_nano = 67, held_nano = 30 WHERE id = ${account}`,
@@ -206,8 +195,6 @@ const corruptions: [string, SQL, object[]][] = [
     sql`UPDATE ${accounts} SET balance_nano = balance_nano + CASE WHEN id = ${account} THEN 10 ELSE -10 END`,
     [balance(67, 57), balance(40, 50, other)],
   ],
-  ["a spending limit that counted too much", sql`UPDATE ${keys} SET spent_nano = 64`, [spent(64, 63)]],
-  ["a spending limit that counted too little", sql`UPDATE ${keys} SET spent_nano = 0`, [spent(0, 63)]],
   [
     "a spending limit that counts from another day on",
     sql`UPDATE ${keys} SET spent_since = now() + interval '1 day'`,
@@ -215,34 +202,14 @@ const corruptions: [string, SQL, object[]][] = [
   ],
   ["a credit deleted", sql`DELETE FROM ${credits} WHERE account_id = ${other}`, [balance(50, 0, other)]],
   [
-    "a credit edited",
-    sql`UPDATE ${credits} SET amount_nano = 51 WHERE account_id = ${other}`,
-    [balance(50, 51, other)],
-  ],
-  [
     "a credit written twice",
     sql`INSERT INTO ${credits} (id, account_id, amount_nano) VALUES (${nextId()}, ${other}, 50)`,
     [balance(50, 100, other)],
   ],
   [
-    "a charge edited",
-    sql`UPDATE ${ends} SET charge_nano = 31 WHERE id = ${settled_id}`,
-    [balance(57, 56), spent(63, 64), charge(settled_id, 31, 30)],
-  ],
-  [
     "an expiry's charge edited",
     sql`UPDATE ${ends} SET charge_nano = 0 WHERE id = ${expired_id}`,
     [balance(57, 64), spent(63, 56), charge(expired_id, 0, 7)],
-  ],
-  [
-    "the tokens of a charge edited",
-    sql`UPDATE ${ends} SET completion_tokens = 29 WHERE id = ${settled_id}`,
-    [charge(settled_id, 30, 29)],
-  ],
-  [
-    "the tokens of a charge removed",
-    sql`UPDATE ${ends} SET prompt_tokens = NULL, cached_tokens = NULL, completion_tokens = NULL WHERE id = ${settled_id}`,
-    [charge(settled_id, 30, 0)],
   ],
   [
     "the terms of a charge edited",
@@ -259,7 +226,6 @@ const corruptions: [string, SQL, object[]][] = [
     sql`DELETE FROM ${holds} WHERE id = ${settled_id}`,
     [held(20, -20), spent(63, 33), entry(settled_id, 40, null)],
   ],
-  ["an open hold deleted", sql`DELETE FROM ${holds} WHERE id = ${open_id}`, [held(20, 0), spent(63, 43)]],
   [
     "an open hold edited",
     sql`UPDATE ${holds} SET amount_nano = 21 WHERE id = ${open_id}`,
@@ -272,32 +238,7 @@ const corruptions: [string, SQL, object[]][] = [
       SELECT id, account_id, key_id, terms_id, 5, amount_nano, 'settled', 'usage', 0, 0, 5 FROM ${holds} WHERE id = ${open_id}`,
     [balance(57, 52), held(20, 0), spent(63, 48)],
   ],
-  [
-    "an end that freed more than its hold",
-    sql`UPDATE ${ends} SET freed_nano = 41 WHERE id = ${settled_id}`,
-    [held(20, 19), entry(settled_id, 41, 40)],
-  ],
-  [
-    "an end of another key than its hold",
-    sql`UPDATE ${ends} SET key_id = ${stranger} WHERE id = ${settled_id}`,
-    [entry(settled_id, 40, 40)],
-  ],
-  [
-    "a correction edited",
-    sql`UPDATE ${corrections} SET charge_nano = 9, completion_tokens = 9`,
-    [spent(63, 66), entry(late_id, 4, 7)],
-  ],
-  [
-    "a difference edited",
-    sql`UPDATE ${corrections} SET difference_nano = 5`,
-    [balance(57, 56), entry(late_id, 5, 4)],
-  ],
   ["a correction deleted", sql`DELETE FROM ${corrections}`, [balance(57, 61), spent(63, 59)]],
-  [
-    "a correction of a call that did not expire",
-    sql`UPDATE ${ends} SET outcome = 'settled' WHERE id = ${late_id}`,
-    [entry(late_id, 4, null)],
-  ],
   [
     "a call on another account",
     sql`UPDATE ${holds} SET account_id = ${other} WHERE id = ${open_id}`,
