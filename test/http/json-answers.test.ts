@@ -145,9 +145,7 @@ describe("D3 cached tokens are part of the prompt's, clamped to them, and never 
     passed("null", cached({ cached_tokens: null }), uncached),
     passed("absent", cached({ text_tokens: 3 }), uncached),
     passed("no details", cached(null), uncached),
-    ...[-1, 4.5, "4", true, [4], {}].map((value) =>
-      passed(`malformed: ${JSON.stringify(value)}`, cached({ cached_tokens: value }), malformed),
-    ),
+    passed("malformed", cached({ cached_tokens: "4" }), malformed),
     passed("details that are no object", cached([4]), malformed),
   ])
 })
