@@ -3,7 +3,7 @@ import { parseMultiplier, parseUsd, printMultiplier, printUsd } from "../money.t
 import { bases, endings, failures, notes, operationNames, periods, states } from "./call.ts"
 import { callDetails } from "./call-details.ts"
 import { EXPECTED, invalidField } from "./fault.ts"
-import { decoded, nullable, oneOf, text, titled, UNIT } from "./field.ts"
+import { decoded, fields, nullable, oneOf, resource, text, titled, UNIT } from "./field.ts"
 import { clientTags, KeyLabels, RequiredTags, tags } from "./labels.ts"
 import { Line, Prices } from "./prices.ts"
 import { parseTime, printTime } from "./time.ts"
@@ -58,48 +58,39 @@ export const listOf = <S extends TSchema>(schema: S) =>
     next: nullable(text("The `after` of the next page; null on the last page.")),
   })
 
-const amounts = {
-  balance: titled("Balance", Money),
-  held: titled("Held", Money),
-  available: titled("Available", Money),
-}
+const amounts = fields({
+  balance: Money,
+  held: Money,
+  available: Money,
+})
 
 export const PriceMultiplier = Type.String({
   pattern: "^\\d+(?:\\.\\d{1,4})?$",
   description: "The factor for the prices of this account.",
 })
 
-export const AccountBody = Type.Object({
+export const AccountBody = resource({
   id: titled("ID", Id),
-  name: titled("Name", Type.String()),
-  external_id: titled(
-    "External id",
-    nullable(text("Your own id of the account, which no other account has.")),
-  ),
+  name: Type.String(),
+  external_id: nullable(text("Your own id of the account, which no other account has.")),
   ...amounts,
-  credit_limit: titled(
-    "Credit limit",
-    usd("The allowed overdraft: how far calls can take the balance below 0."),
-  ),
-  low_balance: titled(
-    "Low balance",
-    nullable(usd("There is an event when the balance falls below it; null for none.")),
-  ),
-  price_multiplier: titled("Price multiplier", PriceMultiplier),
+  credit_limit: usd("The allowed overdraft: how far calls can take the balance below 0."),
+  low_balance: nullable(usd("There is an event when the balance falls below it; null for none.")),
+  price_multiplier: PriceMultiplier,
   suspended: titled("State", Type.Boolean({ description: "Whether new calls of the account are refused." })),
   may_manage_keys: titled(
     "Own keys",
     Type.Boolean({ description: "Whether holders of its keys can make, rotate and revoke keys (D104)." }),
   ),
   created_at: titled("Created", Time),
-  shard: titled("Shard", Type.Optional(text("The shard of the account, if there are several."))),
+  shard: Type.Optional(text("The shard of the account, if there are several.")),
 })
 export type AccountBody = Static<typeof AccountBody>
 
 /** The balance of an account at a time (D55). */
-export const BalanceBody = Type.Object({
+export const BalanceBody = resource({
   account_id: titled("Account", Id),
-  at: titled("At", Time),
+  at: Time,
   ...amounts,
 })
 export type BalanceBody = Static<typeof BalanceBody>
@@ -206,19 +197,16 @@ const SpendingLimitBody = Type.Object(
   },
 )
 
-const keyFields = {
+const keyFields = fields({
   id: titled("ID", Id),
-  name: titled("Name", nullable(Type.String())),
+  name: nullable(Type.String()),
   prefix: titled("Begins with", text("The first characters of the key, to identify it.")),
-  models: titled(
-    "Models",
-    nullable(Type.Array(Type.String(), { description: "The models that the key can use; null: all." })),
-  ),
+  models: nullable(Type.Array(Type.String(), { description: "The models that the key can use; null: all." })),
   expires_at: titled("Expires", nullable(Time)),
   suspended: titled("State", Type.Boolean({ description: "Whether new calls with the key are refused." })),
   spending_limit: titled("Limit", nullable(SpendingLimitBody)),
-  group: titled("Group", nullable(text("The group of the key, for budgets: a path such as `acme/search`."))),
-  labels: titled("Labels", tags("Tags of all calls with the key (D94).")),
+  group: nullable(text("The group of the key, for budgets: a path such as `acme/search`.")),
+  labels: tags("Tags of all calls with the key (D94)."),
   required_tags: titled("Required tags", Type.Array(Type.String()), "Tags without which a call is refused."),
   client_tags: titled(
     "Client tags",
@@ -233,18 +221,15 @@ const keyFields = {
       "Until then the secret before the last rotation works too. Null if the key was not rotated with a grace time, or is revoked.",
     ),
   ),
-}
+})
 
 export const CommonKeyBody = Type.Object(keyFields)
 
-export const KeyBody = Type.Object({
+export const KeyBody = resource({
   ...keyFields,
-  spent: titled(
-    "Spent",
-    nullable(
-      usd(
-        "What counts against the limit in the current period: the charges of settled calls plus what open calls hold. Null without a limit.",
-      ),
+  spent: nullable(
+    usd(
+      "What counts against the limit in the current period: the charges of settled calls plus what open calls hold. Null without a limit.",
     ),
   ),
   revoked_at: titled("Revoked", nullable(Time)),
@@ -252,9 +237,9 @@ export const KeyBody = Type.Object({
 })
 export type KeyBody = Static<typeof KeyBody>
 
-export const CreatedKeyBody = Type.Object({
+export const CreatedKeyBody = resource({
   ...keyFields,
-  key: titled("Key", text("The key itself. It is shown only once.")),
+  key: text("The key itself. It is shown only once."),
 })
 export type CreatedKeyBody = Static<typeof CreatedKeyBody>
 
@@ -329,51 +314,42 @@ export const KeyChange = requestBody({
   group: Type.Optional(orNull(KeyGroup)),
 })
 
-export const CallBody = Type.Object({
+export const CallBody = resource({
   id: titled("ID", Id),
   account_id: titled("Account", Id),
   key_id: titled("Key", Id),
-  model: titled("Model", Type.String()),
+  model: Type.String(),
   operation: titled(
     "Operation",
     Type.String({ enum: [...operationNames] }),
     "What the call asks the model for: `chat` is a chat completion.",
   ),
   family: word(["chat", "messages"]),
-  upstream: titled("Upstream", text("The upstream that answered, or the first one tried if none did.")),
+  upstream: text("The upstream that answered, or the first one tried if none did."),
   stream: Type.Boolean(),
   session_id: titled("Session", nullable(text("What the client sent as `x-claude-code-session-id`."))),
-  tags: titled("Tags", tags("Tags of the call: the labels of its key, and those that the client sent.")),
-  end_user: titled(
-    "End user",
-    nullable(text("The end user that the client named; null for none, or once it is forgotten.")),
-  ),
-  end_user_id: titled("End user id", nullable(Id)),
+  tags: tags("Tags of the call: the labels of its key, and those that the client sent."),
+  end_user: nullable(text("The end user that the client named; null for none, or once it is forgotten.")),
+  end_user_id: nullable(Id),
   agent_id: titled("Agent", nullable(text("What it sent as `x-claude-code-agent-id`."))),
-  state: titled("State", word(states)),
-  basis: titled("Basis", word(bases)),
-  ending: titled("Ending", nullable(word(endings))),
-  failure: titled("Failure", nullable(word(failures))),
-  notes: titled("Notes", Type.Array(word(notes))),
-  held: titled("Held", Money),
-  charge: titled("Charge", nullable(Money)),
-  overage: titled("Overage", nullable(Money)),
-  refunded: titled(
-    "Refunded",
-    Type.Optional(
-      nullable({
-        ...Money,
-        description:
-          "The sum of the call's refunds (D106), in the answer for one call; null while one of several databases does not answer.",
-      }),
-    ),
+  state: word(states),
+  basis: word(bases),
+  ending: nullable(word(endings)),
+  failure: nullable(word(failures)),
+  notes: Type.Array(word(notes)),
+  held: Money,
+  charge: nullable(Money),
+  overage: nullable(Money),
+  refunded: Type.Optional(
+    nullable({
+      ...Money,
+      description:
+        "The sum of the call's refunds (D106), in the answer for one call; null while one of several databases does not answer.",
+    }),
   ),
-  cost: titled(
-    "Cost",
-    nullable(
-      usd(
-        "What the usage costs at the prices of the configuration, rounded up once: the charge without a price multiplier or customer price.",
-      ),
+  cost: nullable(
+    usd(
+      "What the usage costs at the prices of the configuration, rounded up once: the charge without a price multiplier or customer price.",
     ),
   ),
   price_multiplier: titled(

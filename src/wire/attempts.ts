@@ -1,7 +1,7 @@
 import { type Static, Type } from "@sinclair/typebox"
 import { Count, Time } from "./admin.ts"
 import { attemptOutcome } from "./call-details.ts"
-import { nullable, text, titled } from "./field.ts"
+import { nullable, resource, text, titled } from "./field.ts"
 import { id, model, moment, query } from "./parameter.ts"
 
 /** `GET /admin/attempts`: attempts that did not become the answer of their call, by upstream and outcome (D93). */
@@ -16,16 +16,16 @@ export const AttemptsQuery = query({
   to: moment("Only attempts that ended before this time. Default: now."),
 })
 
-export const AttemptBody = Type.Object({
-  upstream: titled("Upstream", Type.String()),
+export const AttemptBody = resource({
+  upstream: Type.String(),
   upstream_key: titled(
     "Key",
     nullable(Type.String()),
     "The name of the upstream's key; null for an upstream with a single key.",
   ),
-  model: titled("Model", text("The model of the calls, by the name that clients use.")),
+  model: text("The model of the calls, by the name that clients use."),
   ...attemptOutcome,
-  attempts: titled("Attempts", Count),
+  attempts: Count,
   last_at: titled("Last", Time),
 })
 export type AttemptBody = Static<typeof AttemptBody>

@@ -2,7 +2,7 @@ import { type Static, type StaticDecode, Type } from "@sinclair/typebox"
 import { closed, Id, line, OwnReason, orNull, ownId, requestBody, Time } from "./admin.ts"
 import { budgetPeriods, budgetSelectors, budgetUnits } from "./budget.ts"
 import { EXPECTED, invalidField } from "./fault.ts"
-import { decoded, nullable, oneOf, text, titled } from "./field.ts"
+import { decoded, fields, nullable, oneOf, resource, text, titled } from "./field.ts"
 import { parseTime, printTime } from "./time.ts"
 
 /** Requests and answers about budgets (D97). */
@@ -42,9 +42,9 @@ const thresholds = Type.Array(Type.Integer({ minimum: 1, maximum: 1_000 }), {
 })
 
 /** Fields of a budget that operators and the keys that it concerns see. */
-const common = {
+const common = fields({
   id: titled("ID", Id),
-  name: titled("Name", Type.String()),
+  name: Type.String(),
   selector: titled("Of", selector),
   selected: nullable(
     text(
@@ -54,19 +54,13 @@ const common = {
   unit,
   per,
   timezone: text("A name of the IANA time zone database."),
-  mode: titled("Mode", mode),
-  limit: titled("Limit", amount("The amount that is in force now: that of the raise, if there is one.")),
-  spent: titled(
-    "Spent",
-    amount(
-      "What the settled calls of this period count. Of a budget per minute, what calls have taken and has not refilled.",
-    ),
+  mode,
+  limit: amount("The amount that is in force now: that of the raise, if there is one."),
+  spent: amount(
+    "What the settled calls of this period count. Of a budget per minute, what calls have taken and has not refilled.",
   ),
-  held: titled("Held", amount("What open calls hold.")),
-  left: titled(
-    "Left",
-    amount("The limit minus what is spent and held; negative if calls cost more than they held."),
-  ),
+  held: amount("What open calls hold."),
+  left: amount("The limit minus what is spent and held; negative if calls cost more than they held."),
   resets_at: titled(
     "Resets",
     nullable(
@@ -76,12 +70,12 @@ const common = {
       }),
     ),
   ),
-}
+})
 
 export const OwnBudget = Type.Object(common)
 export type OwnBudget = Static<typeof OwnBudget>
 
-export const BudgetBody = Type.Object({
+export const BudgetBody = resource({
   ...common,
   account_id: Id,
   each: Type.Boolean({
@@ -89,16 +83,13 @@ export const BudgetBody = Type.Object({
       "True if each end user, or each value of the tag, has the amount by itself. `spent` and `held` are then those of all, and `left` is that of the one with the least.",
   }),
   amount: amount("The usual amount, without a raise."),
-  raise: titled(
-    "Raise",
-    nullable(
-      Type.Object(
-        { amount: amount("The amount until then."), until: Time },
-        { description: "The last raise, which may be over; null for none." },
-      ),
+  raise: nullable(
+    Type.Object(
+      { amount: amount("The amount until then."), until: Time },
+      { description: "The last raise, which may be over; null for none." },
     ),
   ),
-  thresholds: titled("Thresholds", thresholds),
+  thresholds: thresholds,
   since: Time,
   created_at: Time,
 })

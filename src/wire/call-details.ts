@@ -1,21 +1,18 @@
 import { Type } from "@sinclair/typebox"
 import { type AttemptFailure, attemptFailures } from "./call.ts"
-import { count, nullable, titled, UNIT } from "./field.ts"
+import { count, fields, nullable, titled, UNIT } from "./field.ts"
 
 /** The upstream key and request id of a provider's answer (D86). */
-const asking = {
-  upstream_key: titled(
-    "Upstream key",
-    nullable(Type.String(), "The name of the upstream's key; null for an upstream with a single key."),
+const asking = fields({
+  upstream_key: nullable(
+    Type.String(),
+    "The name of the upstream's key; null for an upstream with a single key.",
   ),
-  provider_request_id: titled(
-    "Provider request id",
-    nullable(
-      Type.String(),
-      "The provider's own request id, for questions to its support; null if it sent none.",
-    ),
+  provider_request_id: nullable(
+    Type.String(),
+    "The provider's own request id, for questions to its support; null if it sent none.",
   ),
-}
+})
 
 export const attemptOutcome = {
   status: nullable(Type.Integer()),

@@ -18,22 +18,22 @@ import {
 } from "./admin.ts"
 import { creditKinds, MAX_PRIORITY, recordedKinds } from "./credits.ts"
 import { EXPECTED, invalidField } from "./fault.ts"
-import { decoded, nullable, oneOf, titled } from "./field.ts"
+import { decoded, nullable, oneOf, resource, titled } from "./field.ts"
 
 /** Credits of an account, which are grants (D95): requests and answers, each schema with its type beside it. */
 
 const AMOUNT = "USD as a decimal string other than 0, with at most 9 digits before and 9 after the point"
 
-export const CreditBody = Type.Object({
+export const CreditBody = resource({
   id: titled("ID", Id),
-  amount: titled("Amount", Money),
-  kind: titled("Kind", nullable(word(recordedKinds))),
+  amount: Money,
+  kind: nullable(word(recordedKinds)),
   priority: titled("Priority", Type.Integer(), "The draw-down order: calls spend the smallest first."),
   effective_at: titled("Effective", nullable(Time)),
   expires_at: titled("Expires", nullable(Time)),
   source_ref: titled("Reference", nullable(Type.String())),
   call_id: titled("Call", nullable({ ...Id, description: "The call that it refunds." })),
-  reason: titled("Reason", nullable(Type.String())),
+  reason: nullable(Type.String()),
   created_at: titled("Created", Time),
 })
 export type CreditBody = Static<typeof CreditBody>
@@ -41,15 +41,12 @@ export type CreditBody = Static<typeof CreditBody>
 /** A credit, and what has become of it. */
 export const GrantBody = Type.Composite([
   CreditBody,
-  Type.Object({
-    left: titled(
-      "Left",
-      usd(
-        "What is left of the amount; the rest was spent, has expired or was voided. Before `effective_at`, it is not in the balance.",
-      ),
+  resource({
+    left: usd(
+      "What is left of the amount; the rest was spent, has expired or was voided. Before `effective_at`, it is not in the balance.",
     ),
-    expired: titled("Expired", Money),
-    voided: titled("Voided", Money),
+    expired: Money,
+    voided: Money,
   }),
 ])
 export type GrantBody = Static<typeof GrantBody>

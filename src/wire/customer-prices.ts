@@ -14,7 +14,7 @@ import {
   word,
 } from "./admin.ts"
 import { EXPECTED } from "./fault.ts"
-import { nullable, text, titled } from "./field.ts"
+import { nullable, resource, text, titled } from "./field.ts"
 
 /** Customer prices (D100): requests and answers. */
 
@@ -64,14 +64,14 @@ export const CustomerPrices = Type.Object(
   },
 )
 
-export const CustomerPriceBody = Type.Object({
+export const CustomerPriceBody = resource({
   id: titled("ID", Id),
   account_id: Id,
-  model: titled("Model", nullable(text("Null for all models."))),
-  price_multiplier: titled("Price multiplier", nullable(PriceMultiplier)),
+  model: nullable(text("Null for all models.")),
+  price_multiplier: nullable(PriceMultiplier),
   prices: nullable(CustomerPrices),
-  from: titled("From", Time),
-  until: titled("Until", nullable({ ...Time, description: "The first moment at which it no longer holds." })),
+  from: Time,
+  until: nullable({ ...Time, description: "The first moment at which it no longer holds." }),
   state: titled(
     "State",
     word(customerPriceStates),
@@ -79,21 +79,21 @@ export const CustomerPriceBody = Type.Object({
   ),
   price_list_id: titled(
     "Price list",
-    nullable({ ...Id, description: "The price list that it is of; null for a price of the account itself." }),
+    nullable({
+      ...Id,
+      description: "The price list that it is of; null for a price of the account itself.",
+    }),
   ),
   assignment_id: nullable({ ...Id, description: "The assignment of the price list to the account." }),
-  set_by: titled("Set by", Type.String()),
-  reason: titled("Reason", nullable(Type.String())),
+  set_by: Type.String(),
+  reason: nullable(Type.String()),
   created_at: titled("Created", Time),
-  ended: titled(
-    "Ended",
-    nullable(
-      Type.Object(
-        { at: Time, by: Type.String(), reason: nullable(Type.String()), made_at: Time },
-        {
-          description: "When an operator ended it, and why.",
-        },
-      ),
+  ended: nullable(
+    Type.Object(
+      { at: Time, by: Type.String(), reason: nullable(Type.String()), made_at: Time },
+      {
+        description: "When an operator ended it, and why.",
+      },
     ),
   ),
 })

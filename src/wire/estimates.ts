@@ -1,7 +1,7 @@
 import { type Static, Type } from "@sinclair/typebox"
 import { Count } from "./admin.ts"
 import { operationNames } from "./call.ts"
-import { count, nullable, titled, UNIT } from "./field.ts"
+import { count, nullable, resource, titled, UNIT } from "./field.ts"
 import { model, query, wholeNumber } from "./parameter.ts"
 
 /** `GET /admin/estimates`: what estimates should be (D92). */
@@ -19,9 +19,9 @@ const bytesPerToken = (description: string) => nullable(Type.Number({ minimum: 0
 const percentage = (description: string) =>
   Type.Union([Type.Number({ [UNIT]: "percent" }), Type.Null()], { description })
 
-export const EstimateBody = Type.Object({
-  model: titled("Model", Type.String()),
-  operation: titled("Operation", Type.String({ enum: [...operationNames] })),
+export const EstimateBody = resource({
+  model: Type.String(),
+  operation: Type.String({ enum: [...operationNames] }),
   calls: titled(
     "Calls",
     Type.Integer({ minimum: 1 }),

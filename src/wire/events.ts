@@ -6,7 +6,7 @@ import { BudgetBody } from "./budget-bodies.ts"
 import { attemptOutcome, callDetails } from "./call-details.ts"
 import { CreditBody } from "./credit-bodies.ts"
 import { grantChanges } from "./credits.ts"
-import { count, nullable, text, titled } from "./field.ts"
+import { count, nullable, resource, text, titled } from "./field.ts"
 import { ChangeBody } from "./operators.ts"
 import { cursor, moment, query, wholeNumber, words } from "./parameter.ts"
 
@@ -141,7 +141,7 @@ const UpstreamEventBody = Type.Object({
   upstream_key: nullable(text("The name of the refused key; null for the upstream itself.")),
 })
 
-export const EventBody = Type.Object({
+export const EventBody = resource({
   specversion: Type.Literal("1.0"),
   id: titled(
     "ID",
@@ -152,11 +152,11 @@ export const EventBody = Type.Object({
   source: text(
     "`/accounts/` and the account's id; `/upstreams/` and the name for an alert about an upstream; `/operators/` and the name for a change by an operator.",
   ),
-  type: titled("Type", Type.String({ enum: [...eventTypes] })),
+  type: Type.String({ enum: [...eventTypes] }),
   subject: text(
     "The account's `external_id`; its id if it has none. The name of the upstream or of the operator.",
   ),
-  time: titled("Time", Time),
+  time: Time,
   datacontenttype: Type.Literal("application/json"),
   data: Type.Union([
     CorrectedCallBody,
@@ -175,9 +175,9 @@ export const EventBody = Type.Object({
 export type EventBody = Static<typeof EventBody>
 
 /** An entry of a budget (D97): its event without the fields that are the same for all. */
-export const BudgetLogBody = Type.Object({
+export const BudgetLogBody = resource({
   ...Type.Pick(EventBody, ["id", "time"]).properties,
-  type: titled("Type", word(budgetLogEvents)),
+  type: word(budgetLogEvents),
   data: Type.Union([ThresholdEventBody, BudgetEventBody]),
 })
 export type BudgetLogBody = Static<typeof BudgetLogBody>

@@ -23,6 +23,23 @@ export function titled<S extends TSchema>(title: string, schema: S, description?
   return { ...schema, ...(description !== undefined && { description }), title }
 }
 
+/** Fields with titles: their own, or else their names. */
+export function fields<P extends TProperties>(
+  properties: P,
+): { readonly [Name in keyof P]: P[Name] & { readonly title: string } }
+export function fields(properties: TProperties): TProperties {
+  const all = Object.entries(properties).map(([name, schema]) => [name, { title: titleOf(name), ...schema }])
+  return Object.fromEntries(all)
+}
+
+/** `held_at` as "Held at". */
+function titleOf(name: string): string {
+  return (name.charAt(0).toUpperCase() + name.slice(1)).replaceAll("_", " ")
+}
+
+/** The schema of a resource. Its fields have titles, by which they can be shown. */
+export const resource = <P extends TProperties>(properties: P) => Type.Object(fields(properties))
+
 export const text = (description: string) => Type.String({ description })
 export const count = (description: string) => Type.Integer({ minimum: 0, description })
 export const nullable = <S extends TSchema>(schema: S, description?: string) =>
@@ -67,9 +84,10 @@ export type FieldPath<P> =
   | { [Name in keyof P & string]: `${Name}.${Inside<P[Name]>}` }[keyof P & string]
 
 export function fieldAt<P extends TProperties>(schema: TObject<P>, path: FieldPath<P>) {
+  const names = path.split(".")
   let field: TSchema = schema
-  for (const name of path.split(".")) field = withoutNull(field).properties[name]
-  return { title: field.title ?? path, unit: unitOf(withoutNull(field)) }
+  for (const name of names) field = withoutNull(field).properties[name]
+  return { title: field.title ?? titleOf(names.at(-1) ?? ""), unit: unitOf(withoutNull(field)) }
 }
 
 /** A function of a field, with `each` for fields that are shown as their schema says. */
@@ -78,16 +96,21 @@ export function eachOf<Path, Shown, Show>(show: Show & ((path: Path) => Shown)) 
 }
 
 /** The part of a schema that `fieldAt` reads, for a page that shows records and does not validate them. */
-export function partForTitles({ title, type, format, anyOf, properties, [UNIT]: unit }: TSchema): object {
-  const fields: readonly (readonly [string, TSchema])[] = Object.entries(properties ?? {})
+export function partForTitles(
+  { title, type, format, anyOf, properties, [UNIT]: unit }: TSchema,
+  name = "",
+): object {
+  const own: readonly (readonly [string, TSchema])[] = Object.entries(properties ?? {})
   return {
-    ...(title !== undefined && { title }),
+    ...(title !== undefined && title !== titleOf(name) && { title }),
     ...(unit !== undefined && { [UNIT]: unit }),
     ...(type !== "string" && type !== "object" && { type }),
     ...(format === "date-time" && { format }),
-    ...(anyOf !== undefined && { anyOf: anyOf.map(partForTitles) }),
-    ...(fields.length > 0 && {
-      properties: Object.fromEntries(fields.map(([name, field]) => [name, partForTitles(field)])),
+    ...(anyOf !== undefined && { anyOf: anyOf.map((one: TSchema) => partForTitles(one)) }),
+    ...(own.length > 0 && {
+      properties: Object.fromEntries(
+        own.map(([own_name, field]) => [own_name, partForTitles(field, own_name)]),
+      ),
     }),
   }
 }

@@ -1,7 +1,7 @@
 import { type Static, Type } from "@sinclair/typebox"
 import { Count, Id, Money, requestBody, Time } from "./admin.ts"
 import { EXPECTED, invalidField } from "./fault.ts"
-import { count, decoded, nullable, text, titled } from "./field.ts"
+import { count, decoded, nullable, resource, text, titled } from "./field.ts"
 import { query, wholeNumber, word } from "./parameter.ts"
 import { parseTime, printTime } from "./time.ts"
 
@@ -26,7 +26,7 @@ export const violationKinds = [
   "unheld",
 ] as const
 
-export const Violation = Type.Object({
+export const Violation = resource({
   shard: Shard,
   kind: titled(
     "Kind",
@@ -42,8 +42,8 @@ export const Violation = Type.Object({
       ),
     ),
   ),
-  recorded: titled("Recorded", nullable(Money)),
-  expected: titled("Expected", nullable(Money)),
+  recorded: nullable(Money),
+  expected: nullable(Money),
 })
 
 /** The result of an audit (D55). */
@@ -59,22 +59,19 @@ export const AuditBody = Type.Object({
 export type AuditBody = Static<typeof AuditBody>
 
 /** An audit that ended (D107). */
-export const AuditRecordBody = Type.Object({
+export const AuditRecordBody = resource({
   shard: Shard,
   id: titled("ID", Id),
   checked_at: titled("Checked", Time),
   started_at: titled("Started", Time),
   actor: titled("By", Type.String({ description: "The name of the operator who asked for it." })),
-  scope: titled(
-    "Scope",
-    Type.String({
-      description: "`all` if the entries of sealed months were read too, `open` if their seals were.",
-    }),
-  ),
-  accounts: titled("Accounts", Count),
-  open_holds: titled("Open holds", Count),
-  violations: titled("Violations", Count),
-  entries_until: titled("Entries until", Time),
+  scope: Type.String({
+    description: "`all` if the entries of sealed months were read too, `open` if their seals were.",
+  }),
+  accounts: Count,
+  open_holds: Count,
+  violations: Count,
+  entries_until: Time,
   hash: titled(
     "SHA-256",
     Type.String({ pattern: "^[0-9a-f]{64}$" }),
@@ -110,11 +107,11 @@ export type AuditLine = Static<typeof AuditLine>
 const Month = (options: Record<string, string> = {}) =>
   Type.String({ pattern: "^\\d{4}-(0[1-9]|1[0-2])$", ...options })
 
-export const Seal = Type.Object({
+export const Seal = resource({
   sealed_at: titled("Sealed", Time),
   entries: count("The number of its holds, ends, corrections and attempts."),
-  calls: titled("Calls", Count),
-  charge: titled("Charge", Money),
+  calls: Count,
+  charge: Money,
   hash: titled(
     "SHA-256",
     Type.String({ pattern: "^[0-9a-f]{64}$" }),
@@ -122,9 +119,9 @@ export const Seal = Type.Object({
   ),
 })
 
-export const MonthBody = Type.Object({
+export const MonthBody = resource({
   shard: Shard,
-  month: titled("Month", Month({ description: "A month of UTC." })),
+  month: Month({ description: "A month of UTC." }),
   seal: nullable(Seal, "Null if the month is not sealed."),
   detached_at: nullable({
     ...Time,

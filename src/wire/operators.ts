@@ -2,7 +2,7 @@ import { type Static, Type } from "@sinclair/typebox"
 import { Count, EXPIRY, Id, line, orNull, ownId, requestBody, Time, timeField, word } from "./admin.ts"
 import { page } from "./admin-query.ts"
 import { EXPECTED } from "./fault.ts"
-import { nullable, oneOf, text, titled } from "./field.ts"
+import { fields, nullable, oneOf, resource, text, titled } from "./field.ts"
 import { id, model, moment, query } from "./parameter.ts"
 import { recordedRoles, roles } from "./roles.ts"
 
@@ -13,10 +13,10 @@ const RoleField = oneOf(
   "`read`: all GET requests. `support`: also suspend and revoke. `billing`: also accounts, keys, credits, budgets and prices. `admin`: everything.",
 )
 
-const operatorFields = {
+const operatorFields = fields({
   id: titled("ID", Id),
-  name: titled("Name", Type.String()),
-  role: titled("Role", RoleField),
+  name: Type.String(),
+  role: RoleField,
   expires_at: titled("Expires", nullable(Time)),
   last_used_at: titled(
     "Last used",
@@ -24,14 +24,14 @@ const operatorFields = {
   ),
   created_at: titled("Created", Time),
   revoked_at: titled("Revoked", nullable(Time)),
-}
+})
 
 export const OperatorBody = Type.Object(operatorFields)
 export type OperatorBody = Static<typeof OperatorBody>
 
-export const OperatorWithTokenBody = Type.Object({
+export const OperatorWithTokenBody = resource({
   ...operatorFields,
-  token: titled("Token", text("The token itself. It is shown only once.")),
+  token: text("The token itself. It is shown only once."),
 })
 
 const TokenExpiry = timeField("expires_at", "When the token expires, as an RFC 3339 time.", EXPIRY)
@@ -58,9 +58,9 @@ export const SessionsEnd = requestBody({
   actor: line(300, "The name in the log: of an operator, `configured`, or `oidc:` and a person's."),
 })
 
-export const EndedSessionsBody = Type.Object({
+export const EndedSessionsBody = resource({
   actor: Type.String(),
-  ended: titled("Ended", Count),
+  ended: Count,
 })
 
 const changeOutcomes = ["done", "refused", "unknown"] as const
@@ -73,41 +73,35 @@ export function changeOutcome(status: number | null): (typeof changeOutcomes)[nu
 
 const json = (description: string) => Type.Unknown({ description })
 
-export const ChangeBody = Type.Object({
+export const ChangeBody = resource({
   id: titled("ID", Id),
   at: titled("Time", Time),
-  actor: titled(
-    "Actor",
-    text(
-      "The operator's name; `configured` for the token of the configuration; `database` for a command with `--database`; `oidc:` and a name for a person of the OpenID provider; for the holder of a key `key:` and the id of the key.",
-    ),
+  actor: text(
+    "The operator's name; `configured` for the token of the configuration; `database` for a command with `--database`; `oidc:` and a name for a person of the OpenID provider; for the holder of a key `key:` and the id of the key.",
   ),
   operator_id: nullable(Type.String({ format: "uuid" })),
-  role: titled("Role", Type.String({ enum: [...recordedRoles], description: "`holder`: of a key (D104)." })),
+  role: Type.String({ enum: [...recordedRoles], description: "`holder`: of a key (D104)." }),
   address: titled("From", nullable(text("The address that sent the request."))),
   forwarded_for: nullable(
     text("The request's `X-Forwarded-For`. True only if a proxy that you trust sets it."),
   ),
-  method: titled("Method", Type.String()),
-  route: titled("Route", text("The path with the names of its parameters.")),
+  method: Type.String(),
+  route: text("The path with the names of its parameters."),
   resource_id: titled(
     "Resource",
     nullable(Id, "The id in the path; of a key that its holder makes, the account."),
   ),
   made_id: nullable(Id, "The id in the answer: of a new resource, or again that in the path."),
-  reason: titled("Reason", nullable(Type.String())),
+  reason: nullable(Type.String()),
   request: json("The body, without secrets and names of end users."),
   before: json("The resource before the change; null if there was none."),
   after: json("The answer, or the resource after the change, without secrets."),
-  status: titled("Status", nullable(Type.Integer(), "Of the answer.")),
-  outcome: titled(
-    "Outcome",
-    Type.Unsafe<(typeof changeOutcomes)[number]>({
-      ...word(changeOutcomes),
-      description:
-        "`unknown`: the gateway died before it could write an outcome, or the request failed with a status of 500 or more.",
-    }),
-  ),
+  status: nullable(Type.Integer(), "Of the answer."),
+  outcome: Type.Unsafe<(typeof changeOutcomes)[number]>({
+    ...word(changeOutcomes),
+    description:
+      "`unknown`: the gateway died before it could write an outcome, or the request failed with a status of 500 or more.",
+  }),
 })
 export type ChangeBody = Static<typeof ChangeBody>
 

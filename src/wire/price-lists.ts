@@ -2,14 +2,14 @@ import { type Static, Type } from "@sinclair/typebox"
 import { Count, Id, line, OwnReason, ownId, PriceMultiplier, requestBody, Time, word } from "./admin.ts"
 import { CustomerPrices, priceFields, spanFields } from "./customer-prices.ts"
 import { EXPECTED } from "./fault.ts"
-import { nullable, titled } from "./field.ts"
+import { nullable, resource, titled } from "./field.ts"
 
 /** Price lists (D110): requests and answers. */
 
-export const PriceListBody = Type.Object({
+export const PriceListBody = resource({
   id: titled("ID", Id),
-  name: titled("Name", Type.String()),
-  version: titled("Version", Type.Integer({ description: "1 for a new list, and 1 more with each change." })),
+  name: Type.String(),
+  version: Type.Integer({ description: "1 for a new list, and 1 more with each change." }),
   prices: Type.Array(
     Type.Object({
       model: nullable(Type.String({ description: "Null for all models." })),
@@ -17,8 +17,8 @@ export const PriceListBody = Type.Object({
       prices: nullable(CustomerPrices),
     }),
   ),
-  set_by: titled("Set by", Type.String()),
-  reason: titled("Reason", nullable(Type.String())),
+  set_by: Type.String(),
+  reason: nullable(Type.String()),
   changed_at: titled("Changed", Time),
 })
 export type PriceListBody = Static<typeof PriceListBody>
@@ -36,15 +36,15 @@ export const AssignedPriceList = Type.Composite([
 ])
 export type AssignedPriceList = Static<typeof AssignedPriceList>
 
-export const AssignmentBody = Type.Object({
+export const AssignmentBody = resource({
   id: titled("ID", Id),
   price_list_id: Id,
   account_id: titled("Account", Id),
-  from: titled("From", Time),
-  until: titled("Until", nullable({ ...Time, description: "The first moment at which it no longer holds." })),
-  state: titled("State", word(["scheduled", "current", "over"])),
-  set_by: titled("Set by", Type.String()),
-  reason: titled("Reason", nullable(Type.String())),
+  from: Time,
+  until: nullable({ ...Time, description: "The first moment at which it no longer holds." }),
+  state: word(["scheduled", "current", "over"]),
+  set_by: Type.String(),
+  reason: nullable(Type.String()),
   created_at: titled("Created", Time),
 })
 export type AssignmentBody = Static<typeof AssignmentBody>

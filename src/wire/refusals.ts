@@ -2,7 +2,7 @@ import { type Static, Type } from "@sinclair/typebox"
 import { catalogue, type ErrorCode } from "../errors.ts"
 import { Id, Time } from "./admin.ts"
 import { invalidField } from "./fault.ts"
-import { nullable, text, titled } from "./field.ts"
+import { nullable, resource, text, titled } from "./field.ts"
 import { id, moment, query, word } from "./parameter.ts"
 
 /** `GET /admin/refusals`: calls that were refused (D80). */
@@ -23,13 +23,13 @@ export const RefusalsQuery = query({
   to: moment("The end, exclusive. Default: now."),
 })
 
-export const RefusalBody = Type.Object({
+export const RefusalBody = resource({
   account: nullable(Id, "Null for calls with an unknown key, or without one."),
   account_name: titled("Account", nullable(Type.String())),
   key: nullable(Id),
   key_name: titled("Key", nullable(Type.String())),
-  code: titled("Code", text("The error code.")),
-  requests: titled("Requests", Type.Integer({ minimum: 1 })),
+  code: text("The error code."),
+  requests: Type.Integer({ minimum: 1 }),
   last_at: titled("Last", Time, "When the last refusal was counted, up to a minute after it."),
 })
 export type RefusalBody = Static<typeof RefusalBody>

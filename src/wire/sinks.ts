@@ -2,7 +2,7 @@ import { type Static, Type } from "@sinclair/typebox"
 import { Id, line, ownId, requestBody, TIME, Time, timeField, trueOrFalse } from "./admin.ts"
 import { eventTypes } from "./events.ts"
 import { EXPECTED } from "./fault.ts"
-import { nullable, oneOf, text, titled } from "./field.ts"
+import { fields, nullable, oneOf, text, titled } from "./field.ts"
 import { MAX_SKIPPED, sinkKinds } from "./sink-kinds.ts"
 
 /** Sinks of events: requests and answers under `/admin/sinks` (D96). */
@@ -10,16 +10,13 @@ import { MAX_SKIPPED, sinkKinds } from "./sink-kinds.ts"
 const sinkStates = ["active", "failing", "paused", "stopped"] as const
 const TYPES = `an array of ${eventTypes.join(", ")}`
 
-const fields = {
+const own = fields({
   id: titled("ID", Id),
-  name: titled("Name", Type.String()),
-  kind: titled("Kind", Type.String({ enum: [...sinkKinds] })),
+  name: Type.String(),
+  kind: Type.String({ enum: [...sinkKinds] }),
   url: titled("Address", Type.String()),
-  meter: titled(
-    "Meter",
-    nullable(
-      text("The `event_name` of Stripe's meter, or the `code` of Lago's metric; null for the other kinds."),
-    ),
+  meter: nullable(
+    text("The `event_name` of Stripe's meter, or the `code` of Lago's metric; null for the other kinds."),
   ),
   types: nullable(
     Type.Array(Type.String(), {
@@ -42,7 +39,7 @@ const fields = {
       }),
     ),
   ),
-  reason: titled("Reason", nullable(text("Why the last delivery failed."))),
+  reason: nullable(text("Why the last delivery failed.")),
   retry_at: titled("Next try", nullable(Time)),
   delivered_at: titled("Delivered", nullable(Time)),
   skipped: titled(
@@ -59,13 +56,13 @@ const fields = {
     `The last ${MAX_SKIPPED} events that it refused for ever, the newest first. They were not sent again. Of an account that is no customer of Stripe, only the last event.`,
   ),
   created_at: titled("Created", Time),
-}
+})
 
-export const SinkBody = Type.Object(fields)
+export const SinkBody = Type.Object(own)
 export type SinkBody = Static<typeof SinkBody>
 
 export const SinkWithSecretBody = Type.Object({
-  ...fields,
+  ...own,
   secret: nullable(
     text("The secret of a webhook's signatures. It is shown only once. Null for the other kinds."),
   ),

@@ -1,7 +1,7 @@
 import { type Static, Type } from "@sinclair/typebox"
 import { Count, Id, Money, Time } from "./admin.ts"
 import { recordedKinds } from "./credits.ts"
-import { titled } from "./field.ts"
+import { resource, titled } from "./field.ts"
 import { id, moment, month, query, word } from "./parameter.ts"
 
 /** Statements of accounts, and the trial balance (D106). */
@@ -24,8 +24,8 @@ export const StatementQuery = query({
   ),
 })
 
-export const StatedMonth = Type.Object({
-  month: titled("Month", Type.String({ pattern: "^\\d{4}-\\d{2}$" })),
+export const StatedMonth = resource({
+  month: Type.String({ pattern: "^\\d{4}-\\d{2}$" }),
   is_final: Type.Boolean({ description: "Whether the month is over." }),
 })
 export type StatedMonth = Static<typeof StatedMonth>
@@ -41,26 +41,26 @@ export const TrialBalanceQuery = query({
 
 const moneyOf = (title: string, description: string) => titled(title, Type.String({ ...Money, description }))
 
-export const StatedCredits = Type.Object({
-  kind: titled("Kind", Type.String({ enum: [...recordedKinds] })),
-  credits: titled("Credits", Count),
-  amount: titled("Amount", Money),
+export const StatedCredits = resource({
+  kind: Type.String({ enum: [...recordedKinds] }),
+  credits: Count,
+  amount: Money,
 })
 
-export const StatedCharges = Type.Object({
-  model: titled("Model", Type.String()),
-  calls: titled("Calls", Type.Integer({ minimum: 0 })),
+export const StatedCharges = resource({
+  model: Type.String(),
+  calls: Type.Integer({ minimum: 0 }),
   prompt_tokens: titled("Prompt", Type.Integer()),
   cached_tokens: titled("Cached", Type.Integer()),
   completion_tokens: titled("Output", Type.Integer()),
-  charge: titled("Charge", Money),
+  charge: Money,
 })
 
-export const StatementBody = Type.Object({
+export const StatementBody = resource({
   account_id: titled("Account", Id),
   account_name: titled("Name", Type.String()),
-  month: titled("Month", Type.String({ pattern: "^\\d{4}-\\d{2}$" })),
-  from: titled("From", Time),
+  month: Type.String({ pattern: "^\\d{4}-\\d{2}$" }),
+  from: Time,
   to: titled("To", Type.String({ ...Time }), "The end of the month, or now if the month is not over."),
   is_final: Type.Boolean({
     description: "Whether the month is over, so that the statement no longer changes.",
@@ -114,15 +114,15 @@ export function statementRows(statement: StatementBody): readonly object[] {
 export const less = (amount: string) =>
   amount.startsWith("-") ? amount.slice(1) : amount === "0" ? "0" : `-${amount}`
 
-const TrialLine = Type.Object({
-  line: titled("Line", Type.String()),
-  debit: titled("Debit", Money),
-  credit: titled("Credit", Money),
+const TrialLine = resource({
+  line: Type.String(),
+  debit: Money,
+  credit: Money,
 })
 
-export const TrialBalanceBody = Type.Object({
-  at: titled("At", Time),
-  accounts: titled("Accounts", Count),
+export const TrialBalanceBody = resource({
+  at: Time,
+  accounts: Count,
   held: moneyOf("Held", "The sum of what open calls held."),
   data: Type.Array(TrialLine, {
     description:

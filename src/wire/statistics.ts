@@ -2,7 +2,7 @@ import { type Static, Type } from "@sinclair/typebox"
 import { Count, Milliseconds, Money, Time } from "./admin.ts"
 import { bases, failures, states } from "./call.ts"
 import { invalidField } from "./fault.ts"
-import { count, nullable, text, titled } from "./field.ts"
+import { count, nullable, resource, text, titled } from "./field.ts"
 import { id, ids, model, moment, query, wholeNumber, word } from "./parameter.ts"
 
 /** The query strings of the operators' statistics (D51). */
@@ -142,15 +142,12 @@ export const OutcomesBody = Type.Object({
 export type OutcomesBody = Static<typeof OutcomesBody>
 
 /** An entry of `GET /admin/upstreams`: the status of one upstream in one process (D51). */
-export const UpstreamBody = Type.Object({
+export const UpstreamBody = resource({
   name: titled("Upstream", Type.String()),
-  family: titled("Family", Type.String({ enum: ["chat", "messages"] })),
-  models: titled(
-    "Models",
-    Type.Array(Type.String(), {
-      description: "The models that it can serve, by the names that clients use.",
-    }),
-  ),
+  family: Type.String({ enum: ["chat", "messages"] }),
+  models: Type.Array(Type.String(), {
+    description: "The models that it can serve, by the names that clients use.",
+  }),
   worker: titled(
     "Process",
     nullable(
@@ -171,11 +168,8 @@ export const UpstreamBody = Type.Object({
       "Milliseconds until a call can try an upstream that is not ready; 0 means the next call will.",
     ),
   ),
-  accounts_skipped: titled(
-    "Accounts skipped",
-    count(
-      "The number of accounts for which alone it is skipped, because five of their calls in a row failed there.",
-    ),
+  accounts_skipped: count(
+    "The number of accounts for which alone it is skipped, because five of their calls in a row failed there.",
   ),
   keys: titled(
     "Keys that rest",

@@ -2,7 +2,7 @@ import { type Static, type TProperties, Type } from "@sinclair/typebox"
 import { countedKinds, recordOf } from "../kinds.ts"
 import { Money, Time, usd } from "./admin.ts"
 import { invalidField } from "./fault.ts"
-import { count, nullable, text, titled } from "./field.ts"
+import { count, fields, nullable, text, titled } from "./field.ts"
 import { id, model, moment, query, wordsOrTags } from "./parameter.ts"
 
 /** The reports `GET /v1/usage` and `GET /admin/usage` (D48): their query strings and their bodies. */
@@ -77,13 +77,13 @@ function daysBefore(to: Date, days: number): Date {
 /** A correction counts with its difference, so a sum can be negative (D48). */
 const Tokens = Type.Integer()
 
-const sums = {
-  calls: titled("Calls", count("Calls that ended, including those without a charge.")),
+const sums = fields({
+  calls: count("Calls that ended, including those without a charge."),
   prompt_tokens: titled("Prompt", Type.Integer(), "Charged prompt tokens, including cached ones."),
   cached_tokens: titled("Cached", Tokens),
   completion_tokens: titled("Output", Tokens),
-  charge: titled("Charge", Money),
-  overage: titled("Overage", usd("The part of the charge that exceeds the hold.")),
+  charge: Money,
+  overage: usd("The part of the charge that exceeds the hold."),
   buckets: Type.Object(
     recordOf(countedKinds, () => Tokens),
     {
@@ -91,40 +91,31 @@ const sums = {
         "What was charged at a price of its own: tokens, which are in the prompt or completion tokens too, searches, pages, and runs of all tools of the provider together.",
     },
   ),
-}
+})
 
-const operatorSums = {
+const operatorSums = fields({
   ...sums,
-  abandoned: titled(
-    "Abandoned",
-    count("Calls whose clients left before any output. They were not charged (D91)."),
+  abandoned: count("Calls whose clients left before any output. They were not charged (D91)."),
+  cost: usd(
+    "What the usage costs at the configured prices: the charge without the price multipliers of the accounts.",
   ),
-  cost: titled(
-    "Cost",
-    usd(
-      "What the usage costs at the configured prices: the charge without the price multipliers of the accounts.",
-    ),
-  ),
-  profit: titled("Profit", usd("`charge` minus `cost`.")),
+  profit: usd("`charge` minus `cost`."),
   provider_cost: titled(
     "Provider",
     usd("What the providers say that the calls cost, of those that say it (D90)."),
   ),
-}
+})
 
 export const UsageSums = Type.Object(sums)
 export type UsageSums = Static<typeof UsageSums>
 export const OperatorUsageSums = Type.Object(operatorSums)
 export type OperatorUsageSums = Static<typeof OperatorUsageSums>
 
-const group = {
+const group = fields({
   group: text(
     "The name of the model, operation, upstream or upstream's key, the id of the key, account, session or end user, the value of the tag (empty for calls without a session, end user or this tag, or of an upstream with a single key), the day (`2026-11-21`), or the start of the hour, in UTC. With several dimensions, the value of the first.",
   ),
-  name: titled(
-    "Name",
-    nullable(text("The name of the key, account or end user; null for an end user that was forgotten.")),
-  ),
+  name: nullable(text("The name of the key, account or end user; null for an end user that was forgotten.")),
   groups: Type.Optional(
     Type.Record(Type.String(), Type.String(), {
       description: "With several dimensions: the value of each, by its name in `by`.",
@@ -135,7 +126,7 @@ const group = {
       description: "With several dimensions: the name of the key, account and end user among them.",
     }),
   ),
-}
+})
 
 const reportBy = <Sums extends TProperties>(words: readonly Grouping[], sums: Sums) =>
   Type.Object({
