@@ -375,6 +375,7 @@ const PURE = [
   "bench/{event-counter,statistics,answer-spec,prompt,audit,table,load-cost}.ts",
 ]
 const PURE_PACKAGES = [
+  "node:buffer",
   "@sinclair/typebox",
   "@sinclair/typebox/value",
   "@sinclair/typebox/compiler",

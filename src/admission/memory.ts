@@ -2,18 +2,17 @@ import { totalmem } from "node:os"
 import { COPIES, type Config } from "../config/config.ts"
 import { GatewayError } from "../errors.ts"
 import { FairShare } from "../ledger/database/fair-share.ts"
+import { LARGE_BYTES } from "../wire/buffers.ts"
 import { Pace } from "./pace.ts"
 import { type EndOfWait, UnreadBodies } from "./unread-bodies.ts"
 
 type Limits = Pick<Config["limits"], "memory_bytes" | "body_bytes">
-/** Smaller bodies are freed by the runtime soon enough. */
-export const LARGE_BYTES = 65_536
 /** This much of freed memory is collected after a second if no request needs it. */
 const COLLECT_BYTES = 67_108_864
 const COLLECT_MS = 1_000
 /** The time between collections that stop the event loop, as a multiple of the latest one's: they take 1 % of the time, so that the p99 of others stays. */
 const COLLECTIONS_APART = 100
-/** An account with at most this part of the memory does not wait for a collection. */
+/** An account with at most this part of the memory does not wait for a collection, and bodies get as much beside all answers. */
 const LITTLE = 1 / 16
 /** Default of `limits.memory`: this part of the memory that the processes of the gateway may use. */
 const DEFAULT_PART = 4
@@ -31,6 +30,8 @@ export class Memory {
   readonly unread: UnreadBodies
   readonly #default_bytes: number
   readonly #share = new FairShare()
+  /** Bytes of answers in it, which may be more than the limit. */
+  #answer_bytes = 0
   /** Memory that large bodies gave back since the latest collection that was waited for, by account. */
   #freed = new FairShare()
   /** Bytes of it since any collection. */
@@ -51,6 +52,10 @@ export class Memory {
     return new MemoryPart(this, account_id, limit_bytes)
   }
 
+  answer(account_id: string): AnswerMemory {
+    return new AnswerMemory(this, account_id)
+  }
+
   /** Counts a body that waits for the ledger, as `UnreadBodies` does. Throws `overloaded` if there is no memory for it. */
   wait(headers: Headers, address: string | null): EndOfWait {
     const done = this.unread.wait(headers, address)
@@ -61,19 +66,29 @@ export class Memory {
   /**
    * Takes bytes that may be refused; false if they are. Null if they are free now, else a promise that resolves once they are: what
    * large bodies gave back is collected first. An account that has and gave back little does not wait for what others gave back (D78).
+   * Answers leave a part of the limit to bodies, and accounts share that.
    */
   take(account_id: string, bytes: number, limit_bytes: number): Promise<void> | null | false {
     const freed_bytes = this.#freed.used
-    if (this.#share.acquire(account_id, bytes, limit_bytes - freed_bytes)) return null
-    if (freed_bytes === 0 || !this.#share.acquire(account_id, bytes, limit_bytes)) return false
+    const capacity = Math.max(limit_bytes, this.#answer_bytes + limit_bytes * LITTLE)
+    if (this.#share.acquire(account_id, bytes, capacity - freed_bytes)) return null
+    if (freed_bytes === 0 || !this.#share.acquire(account_id, bytes, capacity)) return false
     const has_little = this.#share.of(account_id) + this.#freed.of(account_id) <= limit_bytes * LITTLE
     const collected = this.#collect()
     return has_little ? null : collected
   }
 
-  /** Takes bytes of a call that runs, also beyond the limit: it is not cut for want of memory. */
-  add(account_id: string, bytes: number): void {
+  /** Takes bytes of an answer, also beyond the limit: no call that runs is cut for want of memory. */
+  addAnswer(account_id: string, bytes: number): void {
+    this.#answer_bytes += bytes
     this.#share.add(account_id, bytes)
+  }
+
+  /** Gives back bytes of an answer; `are_free`: they need no collection. */
+  removeAnswer(account_id: string, bytes: number, are_free: boolean): void {
+    this.#answer_bytes -= bytes
+    if (are_free) this.discard(account_id, bytes)
+    else this.release(account_id, bytes)
   }
 
   /** Gives back memory that is already free. */
@@ -147,11 +162,6 @@ export class MemoryPart {
     return this.#memory.pace.read(this.#account_id, bytes)
   }
 
-  add(answer_bytes: number): void {
-    this.#bytes += answer_bytes
-    this.#memory.add(this.#account_id, answer_bytes)
-  }
-
   /** Gives back the memory of so many bytes of a body, or of all of it. They are free already: no collection is needed. */
   discard(body_bytes = Number.POSITIVE_INFINITY): void {
     const bytes = Math.min(body_bytes * COPIES, this.#bytes)
@@ -168,6 +178,32 @@ export class MemoryPart {
 
   #checkOpen(): void {
     if (this.#freed) throw noMemory()
+  }
+}
+
+/** The memory of an answer, until its client has taken it or left. */
+export class AnswerMemory {
+  readonly #memory: Memory
+  readonly #account_id: string
+  #bytes = 0
+
+  constructor(memory: Memory, account_id: string) {
+    this.#memory = memory
+    this.#account_id = account_id
+  }
+
+  /** So many bytes of the answer are kept now. Few do not count. */
+  hold(answer_bytes: number): void {
+    const bytes = answer_bytes < LARGE_BYTES ? 0 : answer_bytes
+    if (bytes > this.#bytes) this.#memory.addAnswer(this.#account_id, bytes - this.#bytes)
+    else if (bytes < this.#bytes) this.#memory.removeAnswer(this.#account_id, this.#bytes - bytes, true)
+    this.#bytes = bytes
+  }
+
+  /** Gives everything back, which is to be collected. Idempotent. */
+  free(): void {
+    if (this.#bytes > 0) this.#memory.removeAnswer(this.#account_id, this.#bytes, false)
+    this.#bytes = 0
   }
 }
 

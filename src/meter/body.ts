@@ -1,5 +1,6 @@
 import type { Signal } from "../call/cutoff.ts"
 import { startTimeout } from "../call/timeouts.ts"
+import { joined } from "../wire/buffers.ts"
 import type { Ending } from "../wire/call.ts"
 import { nextTurn, SLICE_BYTES } from "../wire/shape.ts"
 import type { AnswerBody, JsonForm } from "./json-reading.ts"
@@ -24,6 +25,8 @@ interface CollectOptions {
   readonly began_ms: number
   /** Aborted when nobody waits for the answer. */
   readonly unwanted: Signal
+  /** Told how much of the body is kept (D77). */
+  readonly memory: { hold(bytes: number): void }
 }
 
 /** A provider's JSON body as far as it came. */
@@ -34,8 +37,9 @@ interface Collected extends AnswerBody {
 
 /** Reads a body until its end, a limit, the deadline, or until nobody waits. Immediately if all has come. Never rejects. */
 export function collect(options: CollectOptions): Collected | Promise<Collected> {
-  const { source, length, limit_bytes, unwanted } = options
+  const { source, length, limit_bytes, unwanted, memory } = options
   const is_short = length !== null && length <= limit_bytes
+  if (is_short) memory.hold(length)
   const whole = is_short ? source.bytes() : null
   if (whole instanceof Uint8Array && !unwanted.aborted)
     return { bytes: whole, ending: "completed", cut: false, large: null }
@@ -85,7 +89,7 @@ const NOTHING = new Uint8Array()
 
 /** Reads a body of unknown length or over the limit, from which on it is not kept, up to the second limit. */
 async function readTo(
-  { source, limit_bytes, read_bytes, form }: CollectOptions,
+  { source, limit_bytes, read_bytes, form, memory }: CollectOptions,
   ended: () => boolean,
 ): Promise<Uint8Array | LargeAnswer | "truncated"> {
   let parts: Uint8Array[] = []
@@ -98,17 +102,19 @@ async function readTo(
     if (part === null) break
     size += part.byteLength
     if (large !== null) large.take(part)
-    else if (parts.push(part) > 0 && size > limit_bytes) {
+    else {
+      parts.push(part)
+      memory.hold(size)
+      if (size <= limit_bytes) continue
       large = await readInto(form.openLarge(), parts)
       parts = []
+      memory.hold(0)
     }
   }
   large?.stop()
   // D5: a clean end within the object is as malformed as in a smaller one.
   if (is_over && large?.whole === false) return "truncated"
-  if (large !== null) return large
-  const [only] = parts
-  return parts.length === 1 && only !== undefined ? only : Buffer.concat(parts)
+  return large ?? joined(parts)
 }
 
 async function readInto(large: LargeAnswer, chunks: readonly Uint8Array[]): Promise<LargeAnswer> {

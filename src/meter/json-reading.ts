@@ -1,3 +1,4 @@
+import { isUtf8 } from "node:buffer"
 import { ANY_USAGE, type UsageRules } from "../usage/reading.ts"
 import type { Ending } from "../wire/call.ts"
 import { SLICE_BYTES, slices } from "../wire/shape.ts"
@@ -55,17 +56,9 @@ export function readAnswer(form: JsonForm, body: AnswerBody, ending: Ending, rul
 }
 
 async function readInSlices(form: JsonForm, body: Uint8Array, ending: Ending, rules: UsageRules) {
+  if (!isUtf8(body)) return withoutObject("malformed", ending)
   const large = form.openLarge()
-  const utf8 = new TextDecoder("utf-8", { fatal: true })
-  try {
-    for await (const slice of slices(body)) {
-      utf8.decode(slice, { stream: true })
-      large.take(slice)
-    }
-    utf8.decode()
-  } catch {
-    return withoutObject("malformed", ending)
-  }
+  for await (const slice of slices(body)) large.take(slice)
   if (!large.whole) return withoutObject(large.blank ? "blank" : "malformed", ending)
   return { ...readLarge(form, large, ending, rules), too_large: false, usages: large.usages }
 }

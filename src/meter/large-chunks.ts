@@ -1,5 +1,6 @@
+import { freeBuffer, LARGE_BYTES } from "../wire/buffers.ts"
 import type { Outlet } from "./outlet.ts"
-import { hasViewOf, LARGE_BYTES } from "./parts.ts"
+import { hasViewOf } from "./parts.ts"
 import type { Framer } from "./sse.ts"
 
 /** The large chunks of a stream, freed once sent: a garbage collection would come later, and new memory must be cleared. */
@@ -19,6 +20,6 @@ export class LargeChunks {
     const done = this.#chunks.splice(0, first_read === -1 ? this.#chunks.length : first_read)
     // Their events may be held back, or collected as a JSON answer: they are left to the garbage collection.
     if (outlet.silent) return
-    for (const { buffer } of done) if (buffer instanceof ArrayBuffer) buffer.transfer(0)
+    for (const chunk of done) freeBuffer(chunk)
   }
 }

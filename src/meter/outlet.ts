@@ -1,4 +1,5 @@
-import { LARGE_BYTES, Parts } from "./parts.ts"
+import { LARGE_BYTES } from "../wire/buffers.ts"
+import { Parts } from "./parts.ts"
 
 /** The server's side of a stream. */
 interface Writer {

@@ -1,5 +1,4 @@
-/** From this size on, a chunk is large: to copy it or to get new memory for it costs more than a call of the kernel. */
-export const LARGE_BYTES = 65_536
+import { LARGE_BYTES } from "../wire/buffers.ts"
 
 /** With this many parts, one below this size is copied: a view costs about 200 bytes. */
 const MANY_PARTS = 16

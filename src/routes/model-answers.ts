@@ -1,4 +1,4 @@
-import { LARGE_BYTES } from "../admission/memory.ts"
+import type { AnswerMemory } from "../admission/memory.ts"
 import type { Call } from "../call/call.ts"
 import type { Upstream } from "../config/config.ts"
 import { GatewayError } from "../errors.ts"
@@ -20,9 +20,11 @@ import { eventError, redacted } from "../upstream/refusal.ts"
 import { drainBody, type Reply, remainingMs } from "../upstream/reply.ts"
 import { readers } from "../usage/readers.ts"
 import type { UsageRules } from "../usage/reading.ts"
+import { freeBuffer, LARGE_BYTES } from "../wire/buffers.ts"
 import type { Ending } from "../wire/call.ts"
 import { noteDurable, recordIn } from "./call-record.ts"
 import { keepAnswer } from "./idempotency.ts"
+import { inParts } from "./in-parts.ts"
 
 /** A call that a provider answers, and the client's request. */
 export interface Answering {
@@ -31,22 +33,13 @@ export interface Answering {
   readonly reply: Reply
   readonly answer_wait: AnswerWait
   readonly request: Request
+  /** For a JSON answer. Freed by the caller when there is none. */
+  readonly answer_memory: AnswerMemory
 }
 
 /** Answers a JSON call (rules 1-3) once it is settled (D32), with the charge if the client asked (D49). */
-export function answerJson(answering: Answering, wants_cost: boolean): Promise<Response> {
-  const { gateway, call, reply } = answering
-  const { limits } = gateway.config
-  const length = Math.min(reply.length ?? 0, limits.response_bytes)
-  if (length < LARGE_BYTES) return answerJsonIn(answering, wants_cost)
-  const memory = gateway.memory.of(call.hold.account_id, limits)
-  memory.add(length)
-  return answerJsonIn(answering, wants_cost).finally(() => memory.free())
-}
-
-/** The same, once there is room for the answer. */
-async function answerJsonIn(
-  { gateway, call, reply, answer_wait, request }: Answering,
+export async function answerJson(
+  { gateway, call, reply, answer_wait, request, answer_memory }: Answering,
   wants_cost: boolean,
 ): Promise<Response> {
   const { limits } = gateway.config
@@ -59,6 +52,7 @@ async function answerJsonIn(
     total_ms: reply.route.upstream.timeouts.total_ms,
     began_ms: reply.began_ms,
     unwanted: answer_wait.signal,
+    memory: answer_memory,
   })
   const body = collected instanceof Promise ? await collected : collected
   const { byteLength } = body.bytes
@@ -87,7 +81,13 @@ async function answerJsonIn(
   gateway.sockets.restore(request)
   if (end.outcome === "released") throw unchargedError(end)
   if (bytes === null) throw new GatewayError("response_too_large")
-  return new Response(bytes, { headers: jsonHeaders(call.hold.id) })
+  const init = { headers: jsonHeaders(call.hold.id) }
+  if (byteLength < LARGE_BYTES) return new Response(bytes, init)
+  if (bytes !== body.bytes) freeBuffer(body.bytes)
+  return new Response(
+    inParts(bytes, request.signal, () => answer_memory.hold(0)),
+    init,
+  )
 }
 
 /** The reader of a call's usage: that of the upstream that answers (D87). */

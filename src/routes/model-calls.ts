@@ -69,10 +69,12 @@ export async function modelCall<Body extends NamedModel>(
   const { body } = parsed
   const wants = { usage: operation.wantsUsage(body), cost: operation.wantsCost(body) }
   const answer_wait = new AnswerWait(request.signal, call.stopped)
+  const answer_memory = gateway.memory.answer(call.hold.account_id)
   gateway.sockets.keepOpen(request)
   gateway.metrics.latencyAdded("before", performance.now() - arrived_ms)
   const forwarded = forwardParsed(gateway, operation, call, parsed, answer_wait)
-  return answerForwarded({ gateway, call, answer_wait, request }, accepted, forwarded, wants)
+  const asked = { gateway, call, answer_wait, request, answer_memory }
+  return answerForwarded(asked, accepted, forwarded, wants)
 }
 
 /** Sends a request to its provider. Resolves with the head of the answer. */
@@ -101,7 +103,7 @@ async function answerForwarded(
   forwarded: Promise<Reply>,
   wants: { readonly usage: boolean; readonly cost: boolean },
 ): Promise<Response> {
-  const { gateway, call, answer_wait, request } = asked
+  const { gateway, call, answer_wait, request, answer_memory } = asked
   const { operation } = call
   try {
     const reply = await forwarded
@@ -114,6 +116,7 @@ async function answerForwarded(
       form === null ? await answerJson(answering, wants.cost) : await answerStream(answering, form, wants)
     return withRate(answer, rateHeaders(gateway, key_hash, operation.name, request, call.rates))
   } catch (error) {
+    answer_memory.free()
     gateway.sockets.restore(request)
     throw await releaseUnanswered(gateway, call, answer_wait, error)
   } finally {

@@ -7,6 +7,7 @@ import { COPIES, type Config } from "../config/config.ts"
 import { errorResponse, GatewayError, printError } from "../errors.ts"
 import { parseId, requestId } from "../id.ts"
 import type { Gateway } from "../service/gateway.ts"
+import { freeBuffer } from "../wire/buffers.ts"
 import { readJsonBody } from "../wire/json.ts"
 
 /** A longer body is read in parts, as a stream. That costs more than reading it whole. */
@@ -148,11 +149,6 @@ class SizedBodyParts extends BodyParts {
   override free(): void {
     freeBuffer(this.#whole)
   }
-}
-
-/** Frees a buffer that nothing else uses. A collection for each body would stop the event loop for 50 ms. */
-function freeBuffer({ buffer }: Uint8Array): void {
-  if (buffer instanceof ArrayBuffer) buffer.transfer(0)
 }
 
 /** Reads a body in parts, by accounts in turn (D78). Of a body of unknown length each part takes its memory as it arrives. */

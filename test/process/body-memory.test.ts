@@ -1,5 +1,4 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
-import { readFileSync } from "node:fs"
 import { makeKey } from "../../src/admission/key.ts"
 import { type FreshDatabase, freshDatabase } from "../support/database.ts"
 import { CHAT, configFor } from "../support/gateway.ts"
@@ -19,11 +18,6 @@ const CONNECTIONS = Number(process.env.BODY_CONNECTIONS ?? 24)
 const BODY = Buffer.from(
   `{"model":"${CHAT}","messages":[{"role":"user","content":"${"x".repeat(BODY_MIB * MIB - 1_000)}"}]}`,
 )
-
-function peakMib(pid: number): number {
-  const [, kib] = /^VmHWM:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, "utf8")) ?? []
-  return Number(kib) / 1024
-}
 
 /** Sends the body but for its last byte, as fast as it is taken, and never the rest. */
 async function almost(gateway: GatewayProcess, key: string): Promise<RawClient> {
@@ -78,7 +72,7 @@ describe("D77 bodies on their way", () => {
     const limits = { memory: `${MEMORY_MIB}MiB`, body_timeout: "90s" }
     place.configure(configFor(provider.url, { limits }))
     gateway = await place.start(databaseVariables(fresh.address))
-    base_mib = peakMib(gateway.pid)
+    base_mib = gateway.peak_mib
   })
   afterAll(async () => {
     gateway.signal("SIGTERM")
@@ -100,7 +94,7 @@ describe("D77 bodies on their way", () => {
     // 503 if too many wait for the ledger to look up their keys.
     expect(statuses).toContain(401)
     expect(statuses.filter((status) => status !== 401 && status !== 503)).toEqual([])
-    expect(peakMib(gateway.pid)).toBeLessThan(base_mib + BESIDES_MIB)
+    expect(gateway.peak_mib).toBeLessThan(base_mib + BESIDES_MIB)
   })
 
   test("of customers stay within limits.memory; others are served meanwhile", async () => {
@@ -111,7 +105,7 @@ describe("D77 bodies on their way", () => {
     const refused = refusedOf(gateway, greedy.key, CONNECTIONS - 1)
     expect(await served(modest.key)).toBe(200)
     expect(new Set(await refused)).toEqual(new Set([503]))
-    expect(peakMib(gateway.pid)).toBeLessThan(base_mib + MEMORY_MIB + BESIDES_MIB)
+    expect(gateway.peak_mib).toBeLessThan(base_mib + MEMORY_MIB + BESIDES_MIB)
   })
 
   test("that are whole are sent one after the other within it, and are free while providers answer", async () => {
@@ -139,7 +133,7 @@ describe("D77 bodies on their way", () => {
     }
     const sent: Awaited<ReturnType<typeof slow>>[] = []
     for (let call = 1; call <= 4; call++) sent.push(await slow(call))
-    expect(peakMib(gateway.pid)).toBeLessThan(base_mib + MEMORY_MIB + BESIDES_MIB)
+    expect(gateway.peak_mib).toBeLessThan(base_mib + MEMORY_MIB + BESIDES_MIB)
     for (const { release } of sent) release()
     const statuses = await Promise.all(sent.map(async ({ answer }) => (await answer).status))
     expect(statuses).toEqual(Array(4).fill(200))

@@ -59,6 +59,12 @@ export class GatewayProcess {
     return Number(ran_ns) / 1e6
   }
 
+  /** The most memory that it ever had. */
+  get peak_mib(): number {
+    const [, kib] = /^VmHWM:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${this.pid}/status`, "utf8")) ?? []
+    return Number(kib) / 1024
+  }
+
   get workers(): number[] {
     const children = spawnSync("pgrep", ["-P", String(this.pid), "-f", WORKER_FILE], {
       encoding: "utf8",

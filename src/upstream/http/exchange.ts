@@ -1,3 +1,4 @@
+import { joined } from "../../wire/buffers.ts"
 import type { AnswerHead } from "./transport.ts"
 
 export interface ExchangeConnection {
@@ -24,7 +25,7 @@ export class Exchange {
   readonly #head = Promise.withResolvers<AnswerHead>()
   #connection: ExchangeConnection | null = null
   #reader: ReadWaiter<Uint8Array | null> | null = null
-  #collector: ReadWaiter<Uint8Array> | null = null
+  #collector: ReadWaiter<void> | null = null
   #queue: Uint8Array[] = []
   #queued_bytes = 0
   #paused = false
@@ -64,9 +65,10 @@ export class Exchange {
     if (this.#paused) this.#resume()
     if (this.#error !== null) return Promise.reject(this.#error)
     if (this.#ended) return this.#whole()
-    return new Promise((resolve, reject) => {
+    // Joined only afterwards: the parser still reads the last part, which is freed then.
+    return new Promise<void>((resolve, reject) => {
       this.#collector = { resolve, reject }
-    })
+    }).then(() => this.#whole())
   }
 
   /** Closes the connection, unless the body has ended. Idempotent. */
@@ -105,7 +107,7 @@ export class Exchange {
     if (this.#paused) this.#resume()
     this.#connection = null
     this.#reader?.resolve(null)
-    this.#collector?.resolve(this.#whole())
+    this.#collector?.resolve()
     this.#reader = this.#collector = null
   }
 
@@ -130,7 +132,6 @@ export class Exchange {
   #whole(): Uint8Array {
     const parts = this.#queue
     this.#queue = []
-    const [only] = parts
-    return parts.length === 1 && only !== undefined ? only : Buffer.concat(parts)
+    return joined(parts)
   }
 }

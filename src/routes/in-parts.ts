@@ -1,0 +1,35 @@
+import { freeBuffer } from "../wire/buffers.ts"
+
+const PART_BYTES = 262_144
+
+/**
+ * A large answer as its client takes it: of one that is written whole, the server copies all that the client has not taken. Frees it,
+ * and calls `onEnd`, once it is taken or the client has left.
+ */
+export function inParts(
+  bytes: Uint8Array,
+  signal: AbortSignal,
+  onEnd: () => void,
+): ReadableStream<Uint8Array> {
+  let has_ended = false
+  const end = () => {
+    if (has_ended) return
+    has_ended = true
+    signal.removeEventListener("abort", end)
+    freeBuffer(bytes)
+    onEnd()
+  }
+  signal.addEventListener("abort", end)
+  if (signal.aborted) end()
+  return new ReadableStream<Uint8Array>({
+    type: "direct",
+    async pull(controller) {
+      // Nothing is left of them if the client leaves meanwhile.
+      for (let at = 0; at < bytes.byteLength; at += PART_BYTES)
+        await controller.write(bytes.subarray(at, at + PART_BYTES))
+      controller.close()
+      end()
+    },
+    cancel: end,
+  })
+}

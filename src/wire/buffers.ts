@@ -1,0 +1,23 @@
+/** From this size on, a buffer is large: to copy it or to get new memory for it costs more than a call of the kernel. */
+export const LARGE_BYTES = 65_536
+
+/** Frees the memory of bytes that have their buffer for themselves. It would wait for a garbage collection. */
+export function freeBuffer({ buffer }: Uint8Array): void {
+  if (buffer instanceof ArrayBuffer) buffer.transfer(0)
+}
+
+/** The parts of a body as one. A large part must have its buffer for itself, and is freed as soon as it is copied. */
+export function joined(parts: readonly Uint8Array[]): Uint8Array {
+  const [only] = parts
+  if (parts.length === 1 && only !== undefined) return only
+  const size = parts.reduce((bytes, part) => bytes + part.byteLength, 0)
+  if (size < LARGE_BYTES) return Buffer.concat(parts)
+  const whole = Buffer.allocUnsafeSlow(size)
+  let at = 0
+  for (const part of parts) {
+    whole.set(part, at)
+    at += part.byteLength
+    if (part.byteLength >= LARGE_BYTES) freeBuffer(part)
+  }
+  return whole
+}

@@ -1,0 +1,74 @@
+import { afterAll, beforeAll, expect, test } from "bun:test"
+import { type FreshDatabase, freshDatabase } from "../support/database.ts"
+import { configFor, until, untilIs } from "../support/gateway.ts"
+import { operatorOf } from "../support/operator.ts"
+import { chatCompletion, heldBack, json, type Provider, startProvider, usage } from "../support/provider.ts"
+import { rawClient } from "../support/raw-client.ts"
+import { chatBody, chatRequest, postJson } from "../support/request.ts"
+import type { GatewayProcess } from "./gateway-process.ts"
+import { databaseVariables, Workplace } from "./workplace.ts"
+
+const MIB = 1024 ** 2
+const MEMORY_MIB = 128
+const ANSWER_MIB = 8
+const ANSWERS = 24
+/** All that a gateway may use besides: code, connections, parts of answers that were joined. */
+const BESIDES_MIB = 96
+
+const answered = (content: string) => json(200, chatCompletion(content, { usage: usage(10, 5) }))
+
+const place = new Workplace()
+let provider: Provider
+let fresh: FreshDatabase
+let gateway: GatewayProcess
+
+beforeAll(async () => {
+  provider = await startProvider()
+  fresh = await freshDatabase()
+  place.configure(configFor(provider.url, { limits: { memory: `${MEMORY_MIB}MiB` } }))
+  gateway = await place.start(databaseVariables(fresh.address))
+})
+afterAll(() => place.clear(provider, fresh))
+
+test("D77 answers that no client reads count until it reads or leaves, and are settled", async () => {
+  const { account, audit, calls } = operatorOf(gateway.url)
+  const [greedy, modest] = [await account("1000"), await account("1")]
+  provider.reply(answered("hi"))
+  const statusOf = async (key: string, content: string) => {
+    const messages = [{ role: "user", content }]
+    return (await postJson(`${gateway.url}/v1/chat/completions`, key, chatBody({ messages }))).status
+  }
+  expect([await statusOf(greedy.key, "x"), await statusOf(modest.key, "x")]).toEqual([200, 200])
+  const before_mib = gateway.peak_mib
+  const { held, release } = heldBack(answered("x".repeat(ANSWER_MIB * MIB)))
+  provider.replyOnce(...Array<typeof held>(ANSWERS).fill(held))
+  const clients = await Promise.all(Array.from({ length: ANSWERS }, () => rawClient(gateway)))
+  for (const client of clients) {
+    client.stopReading()
+    client.send(chatRequest(greedy.key))
+  }
+  await provider.exchange(2 + ANSWERS)
+  release()
+  await untilIs(() => calls(`?account=${greedy.id}&state=settled`), { length: 1 + ANSWERS })
+  expect(await statusOf(greedy.key, "x")).toBe(503)
+  expect(await statusOf(modest.key, "x".repeat(4 * MIB))).toBe(503)
+  expect(await statusOf(modest.key, "x")).toBe(200)
+  expect(gateway.peak_mib - before_mib).toBeLessThan(ANSWERS * ANSWER_MIB + BESIDES_MIB)
+
+  const [reader, ...others] = clients
+  reader?.readOn()
+  const answer = await reader?.answer("POST")
+  expect(answer?.json).toMatchObject({ choices: [{ message: { content: "x".repeat(ANSWER_MIB * MIB) } }] })
+  for (const [at, client] of others.entries()) {
+    if (at % 2 === 0) client.leave()
+    else client.reset()
+  }
+  await until(
+    () => statusOf(greedy.key, "x".repeat(4 * MIB)),
+    (status) => status === 200,
+  )
+  expect(await audit()).toMatchObject({ open_holds: 0, violations: [] })
+  gateway.signal("SIGTERM")
+  expect(await gateway.exited).toBe(0)
+  expect(gateway.complaint).toBe("")
+})
