@@ -176,7 +176,8 @@ class Walk {
       const meaning = found.meaning(known, name)
       const value = texts.valueAt(index)
       const is_tokens = meaning?.means === "embedded" && countedTokens(value) !== null
-      const bytes = isCounted(meaning) && !is_tokens ? Buffer.byteLength(texts.at(index)) : 0
+      found.is_counted = isCounted(meaning) && !is_tokens
+      const bytes = found.is_counted ? Buffer.byteLength(texts.at(index)) : 0
       found.bytes += bytes
       if (meaning?.argument === "switch" && value === false) found.disables_thinking = true
       if (meaning?.means === "prediction" && !isOff(meaning, value)) found.predicted_bytes = bytes

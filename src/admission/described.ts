@@ -55,6 +55,8 @@ export class Description {
   /** The most runs of tools that the request allows the provider. */
   max_calls = Number.POSITIVE_INFINITY
   readonly keys: string[] = []
+  /** True if the bytes of the field at the top count. */
+  is_counted = false
   /** True if the part that the walk is in has only text, by its type. */
   is_text = false
   /** True if the provider may read the prompt again and again, whatever the request's own bounds say (D89). */
@@ -86,7 +88,7 @@ export class Description {
   /** A medium whose data is in a text. */
   add({ media, characters }: FoundMedia): void {
     this.media.push(media)
-    if (!this.is_text) this.bytes -= characters
+    if (this.is_counted && !this.is_text) this.bytes -= characters
     if (media.kind === "audio") this.enable("audio_input")
     if (media.tokens === null) this.enable("unmeasured", this.path)
   }

@@ -1,6 +1,7 @@
 import { describe, expect, test } from "bun:test"
 import { describe as describeRequest } from "../../src/admission/describe.ts"
 import type { Described } from "../../src/admission/described.ts"
+import { GatewayError } from "../../src/errors.ts"
 import type { OperationName } from "../../src/wire/call.ts"
 import { FIELDS, type Means, PARTS, TOOLS } from "../../src/wire/fields.ts"
 import { FieldTexts } from "../../src/wire/json.ts"
@@ -98,6 +99,26 @@ describe("D88 every row of the table changes exactly one entry of what is collec
       const names = list.flatMap(([names]) => names.split(" "))
       expect(names.filter((name, at) => names.indexOf(name) !== at)).toEqual([])
     }
+  })
+})
+
+describe("D12 a picture in any field takes nothing from the bytes of the others", () => {
+  const url = `data:image/png;base64,${png(28, 28, 3_000)}`
+  const names = Object.values(FIELDS).flatMap((rows) => rows.flatMap(([names]): string[] => names.split(" ")))
+  const others = new Set(names.filter((name) => !["model", "messages", "input", "system"].includes(name)))
+  /** Infinite for a request that is refused. */
+  const bytesWith = (operation: OperationName, fields: object) => {
+    try {
+      return described(operation, fields).bytes
+    } catch (error) {
+      if (error instanceof GatewayError) return Number.POSITIVE_INFINITY
+      throw error
+    }
+  }
+  test.each([...others])("%s", (name) => {
+    for (const operation of FAMILIES)
+      for (const value of [url, [url], { x: url }, [{ x: url }]])
+        expect(bytesWith(operation, { [name]: value })).toBeGreaterThanOrEqual(bytesWith(operation, {}))
   })
 })
 
