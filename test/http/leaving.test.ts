@@ -1,20 +1,13 @@
-import { afterAll, describe, expect, test } from "bun:test"
+import { describe, expect, test } from "bun:test"
 import { dataUrl, pdf } from "../honest/files.ts"
 import { within } from "../support/fair-clock.ts"
-import { type CallRecord, chatModel, endSound, PRICE, startGateway, until } from "../support/gateway.ts"
+import { type CallRecord, chatModel, PRICE, until } from "../support/gateway.ts"
 import { messageWords, namedEvent } from "../support/messages.ts"
-import {
-  chatChunk,
-  type Exchange,
-  silent,
-  sseEvent,
-  startProvider,
-  usage,
-  usageChunk,
-} from "../support/provider.ts"
+import { chatChunk, type Exchange, silent, sseEvent, usage, usageChunk } from "../support/provider.ts"
 import { type RawClient, rawClient } from "../support/raw-client.ts"
 import { jsonDraft, requestBytes } from "../support/request.ts"
 import { responseEvent, responseObject, responseUsage, textEvents, textItem } from "../support/responses.ts"
+import { testGateway } from "../support/test-gateway.ts"
 
 /** Ample time for an end that is on its way. */
 const LEAVE_WAIT_MS = 400
@@ -23,16 +16,15 @@ const CUT_MS = 250
 const DONE = "data: [DONE]\n\n"
 const LEFT = { state: "settled", ending: "client_left", failure: "client_left" }
 
-const provider = await startProvider()
-const chat = { family: "chat", base_url: `${provider.url}/v1` }
+const chat = (url: string) => ({ family: "chat", base_url: `${url}/v1` })
 const model = (name: string, more: object = {}) => chatModel(name, { upstreams: [{ use: "usual" }], ...more })
-const gateway = await startGateway(provider, {
+const { provider, gateway } = await testGateway((url) => ({
   stream: { leave_wait: `${LEAVE_WAIT_MS}ms` },
   upstreams: {
-    usual: chat,
-    aborting: { ...chat, on_disconnect: { stream: "abort" } },
-    hasty: { ...chat, on_disconnect: { drain_for: "50ms" } },
-    messages: { family: "messages", base_url: provider.url },
+    usual: chat(url),
+    aborting: { ...chat(url), on_disconnect: { stream: "abort" } },
+    hasty: { ...chat(url), on_disconnect: { drain_for: "50ms" } },
+    messages: { family: "messages", base_url: url },
   },
   models: [
     model("plain"),
@@ -43,9 +35,7 @@ const gateway = await startGateway(provider, {
     model("hasty", { upstreams: [{ use: "hasty" }], price: { ...PRICE, reasoning: "4.00" } }),
     model("message", { family: "messages", upstreams: [{ use: "messages" }] }),
   ],
-})
-
-afterAll(() => endSound(gateway, provider))
+}))
 
 interface Begun {
   readonly account_id: string

@@ -1,26 +1,23 @@
-import { afterAll, describe, expect, test } from "bun:test"
-import { CHAT, chat, chatModel, MESSAGES, PRICE, startGateway } from "../support/gateway.ts"
-import { chatCompletion, HELLO, json, startProvider, usage } from "../support/provider.ts"
+import { describe, expect, test } from "bun:test"
+import { CHAT, chat, chatModel, MESSAGES, PRICE } from "../support/gateway.ts"
+import { chatCompletion, HELLO, json, usage } from "../support/provider.ts"
+import { testGateway } from "../support/test-gateway.ts"
 
 /** D42, D44: keys and accounts that are suspended and limited, and calls with a price of their own, as clients meet them. */
 
-const provider = await startProvider()
 const model = { family: "chat", upstreams: [{ use: "first" }], max_output_tokens: 1000 }
-const gateway = await startGateway(provider, {
-  models: [
-    { name: CHAT, ...model, price: PRICE },
-    { name: "per-call", ...model, price: { ...PRICE, per_call: "0.05" } },
-    { name: "only-per-call", ...model, price: { input: "0", output: "0", per_call: "0.000000001" } },
-    { name: "free", ...model, free: true },
-    chatModel(MESSAGES, { family: "messages", upstreams: [{ use: "counter" }] }),
-  ],
-})
-provider.reply(HELLO)
-afterAll(async () => {
-  expect((await gateway.audit()).violations).toEqual([])
-  await gateway.stop()
-  await provider.stop()
-})
+const { provider, gateway } = await testGateway(
+  {
+    models: [
+      { name: CHAT, ...model, price: PRICE },
+      { name: "per-call", ...model, price: { ...PRICE, per_call: "0.05" } },
+      { name: "only-per-call", ...model, price: { input: "0", output: "0", per_call: "0.000000001" } },
+      { name: "free", ...model, free: true },
+      chatModel(MESSAGES, { family: "messages", upstreams: [{ use: "counter" }] }),
+    ],
+  },
+  HELLO,
+)
 
 const codeOf = async (answer: Response) => [
   answer.status,

@@ -1,8 +1,9 @@
-import { afterAll, describe, expect, test } from "bun:test"
+import { describe, expect, test } from "bun:test"
 import { compressed } from "../admission/files.ts"
-import { endSound, PRICE, startGateway, untilIs } from "../support/gateway.ts"
-import { chatCompletion, json, startProvider, usage } from "../support/provider.ts"
+import { PRICE, untilIs } from "../support/gateway.ts"
+import { chatCompletion, json, usage } from "../support/provider.ts"
 import { postJson } from "../support/request.ts"
+import { testGateway } from "../support/test-gateway.ts"
 
 /** D89: each way to open a prompt in each family, as a quote and a call of a real gateway see it. */
 
@@ -15,7 +16,6 @@ const FEES = {
 const OPERATIONS = ["chat", "responses", "messages", "embeddings"] as const
 type Operation = (typeof OPERATIONS)[number]
 
-const provider = await startProvider()
 const models = (["chat", "messages"] as const).flatMap((family) =>
   [family, `${family}-without-context`].map((name) => ({
     name,
@@ -27,9 +27,8 @@ const models = (["chat", "messages"] as const).flatMap((family) =>
     ...(name === family && { context_tokens: CONTEXT }),
   })),
 )
-const gateway = await startGateway(provider, { models })
+const { provider, gateway } = await testGateway({ models })
 const account = await gateway.account("1000")
-afterAll(() => endSound(gateway, provider))
 
 const BASE: Readonly<Record<Operation, object>> = {
   chat: { messages: [{ role: "user", content: "hi" }] },

@@ -1,6 +1,6 @@
-import { afterAll, describe, expect, test } from "bun:test"
+import { describe, expect, test } from "bun:test"
 import OpenAI from "openai"
-import { CHAT, chat, endSound, MESSAGES, PRICE, startGateway } from "../support/gateway.ts"
+import { CHAT, chat, MESSAGES, PRICE } from "../support/gateway.ts"
 import {
   aMessage,
   MESSAGE_STOP,
@@ -10,26 +10,24 @@ import {
   namedEvents,
   textBlock,
 } from "../support/messages.ts"
-import { chatChunk, chatCompletion, json, sseEvent, startProvider, usage } from "../support/provider.ts"
+import { chatChunk, chatCompletion, json, sseEvent, usage } from "../support/provider.ts"
 import { chatBody, postJson } from "../support/request.ts"
 import { responseEvent, responseObject, responseUsage, textEvents, textItem } from "../support/responses.ts"
+import { testGateway } from "../support/test-gateway.ts"
 
-const provider = await startProvider()
-const upstream = { family: "chat", base_url: `${provider.url}/v1` }
 const model = { family: "chat", price: PRICE, max_output_tokens: 1000 }
-const gateway = await startGateway(provider, {
+const { provider, gateway } = await testGateway((url) => ({
   upstreams: {
-    hiding: upstream,
-    passing: { ...upstream, pass_cost: true },
-    messages: { family: "messages", base_url: provider.url },
+    hiding: { family: "chat", base_url: `${url}/v1` },
+    passing: { family: "chat", base_url: `${url}/v1`, pass_cost: true },
+    messages: { family: "messages", base_url: url },
   },
   models: [
     { ...model, name: CHAT, upstreams: [{ use: "hiding" }] },
     { ...model, name: "passing", upstreams: [{ use: "passing" }] },
     { ...model, name: MESSAGES, family: "messages", upstreams: [{ use: "messages" }] },
   ],
-})
-afterAll(() => endSound(gateway, provider))
+}))
 
 const DONE = "data: [DONE]\n\n"
 const own = { cost: 0.5, cost_details: { upstream_inference_cost: 0.4 }, is_byok: false }

@@ -148,9 +148,7 @@ describe("D4 of several usages the last valid one counts, never their sum", () =
   const rows: Row[] = [
     passed("growing", [word(usage(10, 1)), word(usage(10, 2)), { ...end, usage: valid }], CHARGED),
     passed("shrinking", [word(usage(99, 99)), { ...end, usage: valid }], CHARGED),
-    passed("a later null erases nothing", [word(valid), word(null), end], later),
     passed("a later invalid one erases nothing", [word(valid), word({ prompt_tokens: -1 }), end], later),
-    passed("a later 0/0 beside output erases nothing", [word(valid), word(usage(0, 0)), end], later),
     passed("an earlier invalid one spoils nothing", [word([]), word(valid), end], CHARGED),
     passed(
       "before the output, then [DONE]",

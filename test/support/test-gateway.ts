@@ -1,5 +1,4 @@
 import { afterAll } from "bun:test"
-import type { Tracing } from "../../src/config/tracing.ts"
 import { type ConfigChanges, endSound, startGateway } from "./gateway.ts"
 import { type Script, startProvider } from "./provider.ts"
 
@@ -19,12 +18,11 @@ export async function ofFile<Resource extends { close(): Promise<unknown> }>(
 export async function testGateway(
   changes: ConfigChanges | ((provider_url: string) => ConfigChanges) = {},
   answer?: Script,
-  tracing: Tracing | null = null,
 ) {
   const provider = await startProvider()
   if (answer !== undefined) provider.reply(answer)
   const given = typeof changes === "function" ? changes(provider.url) : changes
-  const gateway = await startGateway(provider, given, tracing)
+  const gateway = await startGateway(provider, given)
   afterAll(() => endSound(gateway, provider))
   return { provider, gateway }
 }
