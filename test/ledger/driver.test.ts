@@ -60,10 +60,12 @@ test("no later statement of it runs on the connection that replaces the lost one
 test("a connection that is lost before its first statement fails nothing that nobody waits for", async () => {
   const proxy = await DatabaseProxy.start(address)
   const through = connect(proxy.address, { max: 1, onnotice: () => {} })
-  const lost = proxy.loseReply(/pg_catalog\.pg_type/)
+  const asked = proxy.meet(/pg_catalog\.pg_type/, "done")
   const outcome = outcomeOf(through`SELECT 1 AS one`)
-  await lost
-  await outcome
+  const { lose } = await asked
+  proxy.reset()
+  lose()
+  expect(await outcome).toBe("failed")
   expect(await through`SELECT 1 AS one`).toMatchObject([{ one: 1 }])
   await through.end()
   await proxy.stop()
