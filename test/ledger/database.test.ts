@@ -14,7 +14,6 @@ import * as feed from "../../src/ledger/schema/feed.ts"
 import * as grants from "../../src/ledger/schema/grants.ts"
 import * as labels from "../../src/ledger/schema/labels.ts"
 import * as operators from "../../src/ledger/schema/operators.ts"
-import * as sessions from "../../src/ledger/schema/operators.ts"
 import * as refusals from "../../src/ledger/schema/refusals.ts"
 import * as sinks from "../../src/ledger/schema/sinks.ts"
 import * as sums from "../../src/ledger/schema/sums.ts"
@@ -92,7 +91,6 @@ const tables = [
   labels,
   operators,
   refusals,
-  sessions,
   sinks,
   sums,
 ]
