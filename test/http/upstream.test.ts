@@ -1,4 +1,5 @@
 import { afterAll, beforeEach, describe, expect, test } from "bun:test"
+import { deflateRawSync, gzipSync } from "node:zlib"
 import type { Answer } from "../support/answer.ts"
 import { CHAT, chatModel, MESSAGES, PROVIDER_KEY } from "../support/gateway.ts"
 import { chatCompletion, chatWords, json, type Script, silent, sse, usage } from "../support/provider.ts"
@@ -170,6 +171,29 @@ describe.each(entries)("D17 what is no answer: %s", (entry, ask) => {
     expect(answer.body).toContain(entry === "token count" ? text : "Hi.")
     expect(answer.headers["content-encoding"]).toBeUndefined()
   })
+
+  const faulty: [string, string, Buffer][] = [
+    ["deflate without the zlib header", "deflate", deflateRawSync(JSON.stringify(chatCompletion(CANARY)))],
+    [
+      "gzip and other bytes",
+      "gzip",
+      Buffer.concat([gzipSync(JSON.stringify(chatCompletion(CANARY))), Buffer.from("more")]),
+    ],
+  ]
+  test.each(faulty)(
+    "D25 a body that is not in the form of its coding breaks off: %s",
+    async (_, coding, body) => {
+      harness.provider.replyOnce(async (exchange) => {
+        const headers = { "content-type": "application/json", "content-encoding": coding }
+        await exchange.head(200, headers, { length: body.length })
+        await exchange.chunk(body)
+        await exchange.end()
+      })
+      const answer = await ask()
+      expect(answer.status).toBe(entry === "chat, stream" ? 200 : 502)
+      expect(answer.body).not.toContain(CANARY)
+    },
+  )
 
   test("D25 a body in an unknown coding is a 502", async () => {
     harness.provider.replyOnce(json(200, chatCompletion(CANARY), { "content-encoding": "gzip, x-odd" }))
