@@ -176,6 +176,7 @@ test.each([
   ["one bare line feed", `${OK}a: b\nc: d${CRLF}`],
   ["a chunk that is longer than it says", `${CHUNKED}2${CRLF}hello`],
   ["an endless extension", `${CHUNKED}1;${"x".repeat(5_000)}`],
+  ["informational answers without end", `HTTP/1.1 100 Continue${CRLF}${CRLF}`.repeat(3_000)],
   ["an endless trailer", `${CHUNKED}0${CRLF}${`a: b${CRLF}`.repeat(12_000)}`],
   ["an answer that nobody asked for", `${OK}content-length: 0${CRLF}${CRLF}${OK}`],
 ])("what is not HTTP/1.1 is refused: %s", (_name, text) => {

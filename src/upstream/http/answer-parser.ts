@@ -39,6 +39,8 @@ export class AnswerParser {
   #partial = ""
   /** Bytes left of a body of known length or of a chunk. */
   #left = 0
+  /** Bytes of the informational answers before it. */
+  #informational_bytes = 0
   #reusable = true
   #keep_s: number | null = null
   /** Bytes of the line between two chunks, or of the trailers. */
@@ -55,6 +57,7 @@ export class AnswerParser {
 
   expect(): void {
     this.#is_expecting = true
+    this.#informational_bytes = 0
   }
 
   /** Takes the next bytes, which are the parser's from now on: the framing of chunks is removed in place. */
@@ -104,7 +107,14 @@ export class AnswerParser {
     // An informational answer comes before the real one (RFC 9110 section 15.2); nobody asked for another protocol.
     if (status === 101) throw new NotHttp("an upgrade that was not requested")
     if (status < 100 || status >= 200) this.#begin(head, starts, status)
+    else this.#skip(end + HEAD_END.length)
     return after
+  }
+
+  /** Counts an informational answer: together they may be as long as a head. */
+  #skip(bytes: number): void {
+    this.#informational_bytes += bytes
+    if (this.#informational_bytes > MAX_HEAD_BYTES) throw new NotHttp("too many informational answers")
   }
 
   /** Reports a head that is over a limit. The rest is not read. */
