@@ -1,6 +1,13 @@
 import { type Bucket, buckets } from "../kinds.ts"
-import type { JsonObject, UsageLimits, UsageReading } from "../wire/usage.ts"
-import { isMissing, MAX_TOKENS, NO_LIMITS, objectOf } from "../wire/usage.ts"
+import {
+  isMissing,
+  type JsonObject,
+  MAX_TOKENS,
+  NO_LIMITS,
+  objectOf,
+  type UsageLimits,
+  type UsageReading,
+} from "../wire/usage.ts"
 import { Counted, count, merged } from "./counted.ts"
 import { readers, type UsageReader } from "./readers.ts"
 

@@ -1,5 +1,4 @@
-import type { Script } from "./provider.ts"
-import { READ_MS } from "./provider.ts"
+import { READ_MS, type Script } from "./provider.ts"
 
 /** What a provider of the messages family sends. Written by hand, as an oracle: it takes nothing from the code under test. */
 

@@ -1,5 +1,4 @@
-import type { Tracing } from "../../src/config/tracing.ts"
-import { readTracing } from "../../src/config/tracing.ts"
+import { readTracing, type Tracing } from "../../src/config/tracing.ts"
 
 /** What the environment says of the traces that go to a collector; they go soon. */
 export function tracing(
