@@ -10,6 +10,11 @@ import { TOO_LARGE, WholeAnswer } from "./whole-answer.ts"
 
 /** A longer part of a stream takes turns with those of other streams. Few are: providers send tokens as they make them. */
 const LONG_PART_BYTES = 16_384
+/** A part with more events takes another turn for each so many, which cost as much as so many bytes. */
+const TURN_EVENTS = 4_096
+const TURN_BYTES = 262_144
+
+type Events = ReturnType<Framer["feed"]>
 
 /**
  * The one stream between a provider and a client (D36: forward whole events). The client pulls it, so a slow client
@@ -42,6 +47,8 @@ export class StreamRelay implements OutletSource {
   #output_seen = false
   /** A long part that waits for its turn. */
   #waiting: Uint8Array | null = null
+  /** The events of a part that wait for another turn. */
+  #rest: Events | null = null
   /** True if the latest event was stripped, because the LF of a split CRLF follows it. */
   #stripped = false
   /** The provider's own last event, held back until the charge is durable (D32). */
@@ -127,6 +134,10 @@ export class StreamRelay implements OutletSource {
           this.#waiting = null
         }
         sent = !this.#ended && this.#relay(part)
+        while (this.#rest !== null && !this.#ended) {
+          await this.#options.turn(TURN_BYTES)
+          sent = !this.#ended && this.#relay(this.#rest)
+        }
       } catch {
         if (!this.#ended) this.#relay("broken")
       }
@@ -136,15 +147,18 @@ export class StreamRelay implements OutletSource {
     return !this.#ended
   }
 
-  /** Relays one chunk of the provider, its end, or its break. Returns whether anything was sent to the client. */
-  #relay(chunk: Uint8Array | "broken" | null): boolean {
+  /** Relays one chunk of the provider, what is left of it, its end, or its break. Returns whether anything was sent to the client. */
+  #relay(chunk: Uint8Array | Events | "broken" | null): boolean {
     this.#read_ms = null
     try {
       if (chunk === null) this.#sourceEnded()
       else if (chunk === "broken") {
         this.#readUnterminated()
         this.#fail()
-      } else this.#takeChunk(chunk)
+      } else if (chunk instanceof Uint8Array) this.#takeChunk(chunk)
+      else this.#takeEvents(chunk)
+      // Events that came in one chunk leave in one (D36).
+      if (this.#rest !== null) return false
       const sent = !this.#ended && this.outlet.flush()
       this.freeChunks()
       return sent
@@ -157,7 +171,7 @@ export class StreamRelay implements OutletSource {
   }
 
   freeChunks(): void {
-    this.#chunks.release(this.outlet, this.#framer, this.#last)
+    if (this.#rest === null) this.#chunks.release(this.outlet, this.#framer, this.#last)
   }
 
   #takeChunk(chunk: Uint8Array): void {
@@ -167,11 +181,19 @@ export class StreamRelay implements OutletSource {
       if (!this.#whole.take(chunk)) this.#wholeEnded(this.#whole, true)
       return
     }
+    this.#takeEvents(this.#framer.feed(chunk))
+  }
+
+  #takeEvents(events: Events): void {
+    this.#rest = null
     try {
-      for (const event of this.#framer.feed(chunk)) {
-        this.#take(event)
+      for (let count = 0; count < TURN_EVENTS; count++) {
+        const { done, value } = events.next()
+        if (done) return
+        this.#take(value)
         if (this.#ended) return
       }
+      this.#rest = events
     } catch (error) {
       if (!(error instanceof EventTooLarge)) throw error
       this.#too_large = true
@@ -214,16 +236,17 @@ export class StreamRelay implements OutletSource {
     if (last !== null) this.#noteEvidence(this.#reading.take(last))
   }
 
-  /** A long part whose turn has not come is read for the settlement but never forwarded, too. */
+  /** Reads what waits for its turn for the settlement. It is never forwarded, either. */
   #readWaiting(): void {
     const part = this.#waiting
-    if (part === null) return
-    this.#waiting = null
-    if (this.#whole === undefined) this.#whole = WholeAnswer.begin(part, this.#options)
-    if (this.#whole !== null) return
+    let events = this.#rest
+    this.#waiting = this.#rest = null
+    if (part !== null) {
+      if (this.#whole === undefined) this.#whole = WholeAnswer.begin(part, this.#options)
+      if (this.#whole === null) events = this.#framer.feed(part)
+    }
     try {
-      for (const event of this.#framer.feed(part))
-        if (!event.tail) this.#noteEvidence(this.#reading.take(event))
+      for (const event of events ?? []) if (!event.tail) this.#noteEvidence(this.#reading.take(event))
     } catch (error) {
       if (!(error instanceof EventTooLarge)) throw error
     }

@@ -141,6 +141,7 @@ describe("what another process left", () => {
     const text = await readFile(path, "utf8")
     const { errors, log } = listening()
     await renewedOften({ data_dir, log }, () => declareDead(gateway_id))
+    await until(async () => (await charges(ids)).every((charge) => charge !== null))
     expect(await charges(ids)).toEqual(["7", "8"])
     expect(errors).toEqual(["the spool has lines that this version cannot read: the file is kept"])
     expect(await readFile(path, "utf8")).toBe(text)

@@ -491,6 +491,40 @@ test("D78 a long part that waits for its turn when the stream ends is settled, a
   expect(await shown).toBe(text("a") + errorEvent)
 })
 
+describe("D78 a part with more than 4,096 events", () => {
+  const short = Array.from({ length: 10_000 }, (_, n) => `:${n}\n\n`).join("")
+
+  test("takes further turns, and leaves in one chunk", async () => {
+    const asked: number[] = []
+    const turn = (bytes: number) => {
+      asked.push(bytes)
+      return null
+    }
+    const { stream_relay, provider } = relay({ event_bytes: 100_000, turn })
+    const client = await connect(stream_relay)
+    const part = text("a") + short
+    provider.send(part)
+    await client.shows((received) => received.endsWith("9999\n\n\r\n"))
+    expect(client.received).toContain(`\r\n\r\n${part.length.toString(16)}\r\n${part}\r\n`)
+    expect(asked).toEqual([part.length, 262_144, 262_144])
+    await client.leave()
+  })
+
+  test("is settled by all of them if the stream ends between its turns", async () => {
+    let turns = 0
+    const turn = () => (turns++ === 0 ? null : Promise.withResolvers<void>().promise)
+    const { provider, stream_relay, settled, client } = relay({ event_bytes: 100_000, turn })
+    const shown = client()
+    provider.send(text("a"))
+    await new Promise(setImmediate)
+    provider.send(short + usage)
+    await new Promise(setImmediate)
+    stream_relay.stop()
+    expect(await settled).toMatchObject({ usage: { state: "valid", usage: tokens } })
+    expect((await shown).endsWith(errorEvent)).toBeTrue()
+  })
+})
+
 describe("large chunks", () => {
   const options = { event_bytes: 1_000_000 }
   const mixed = (seed: number) => {
