@@ -45,3 +45,33 @@ export class FairShare {
     else this.#of_account.delete(account_id)
   }
 }
+
+/** Waiters that continue one by one, by accounts in turn (D78). */
+export class Waiters {
+  /** By account; the one whose turn is next is first. */
+  readonly #waiting = new Map<string, (() => void)[]>()
+
+  get is_empty(): boolean {
+    return this.#waiting.size === 0
+  }
+
+  /** Resolves when the account's turn has come. */
+  wait(account_id: string): Promise<void> {
+    return new Promise((resolve) => {
+      const own = this.#waiting.get(account_id)
+      if (own === undefined) this.#waiting.set(account_id, [resolve])
+      else own.push(resolve)
+    })
+  }
+
+  /** Continues the first waiter of the next account, which goes to the end if it has more. False if none waits. */
+  next(): boolean {
+    const [next] = this.#waiting
+    if (next === undefined) return false
+    const [account_id, own] = next
+    own.shift()?.()
+    this.#waiting.delete(account_id)
+    if (own.length > 0) this.#waiting.set(account_id, own)
+    return true
+  }
+}

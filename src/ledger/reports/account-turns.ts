@@ -1,5 +1,5 @@
 import { answerOf } from "../database/answer.ts"
-import { FairShare } from "../database/fair-share.ts"
+import { FairShare, Waiters } from "../database/fair-share.ts"
 import { LedgerBusy, NoAnswer } from "../entries.ts"
 
 /** One account has at most this part of the questions that are asked or wait. */
@@ -15,8 +15,7 @@ export class AccountTurns {
   readonly #most: number
   #asked = 0
   readonly #share = new FairShare()
-  /** By account; the one whose turn is next is first. */
-  readonly #waiting = new Map<string, (() => void)[]>()
+  readonly #waiters = new Waiters()
 
   constructor(at_once: number, most: number) {
     this.#at_once = at_once
@@ -35,7 +34,7 @@ export class AccountTurns {
   async #askInTurn<Answer>(account_id: string, question: () => Promise<Answer>): Promise<Answer> {
     const since_ms = performance.now()
     if (this.#asked < this.#at_once) this.#asked += 1
-    else await this.#turn(account_id)
+    else await this.#waiters.wait(account_id)
     try {
       const left_ms = since_ms + DEADLINE_MS - performance.now()
       if (left_ms <= 0) throw new NoAnswer("deadline", {})
@@ -43,29 +42,8 @@ export class AccountTurns {
       return await answerOf(question(), left_ms)
     } finally {
       this.#share.release(account_id, 1)
-      this.#next()
+      // The place passes to the next one.
+      if (!this.#waiters.next()) this.#asked -= 1
     }
-  }
-
-  #turn(account_id: string): Promise<void> {
-    return new Promise((resolve) => {
-      const own = this.#waiting.get(account_id)
-      if (own === undefined) this.#waiting.set(account_id, [resolve])
-      else own.push(resolve)
-    })
-  }
-
-  /** Passes the place to the next account, which goes to the end if more of its questions wait. */
-  #next(): void {
-    const [next] = this.#waiting
-    if (next === undefined) {
-      this.#asked -= 1
-      return
-    }
-    const [account_id, own] = next
-    const ask = own.shift()
-    this.#waiting.delete(account_id)
-    if (own.length > 0) this.#waiting.set(account_id, own)
-    ask?.()
   }
 }
