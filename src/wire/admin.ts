@@ -1,9 +1,9 @@
-import { type Static, type TProperties, type TSchema, Type } from "@sinclair/typebox"
+import { type SchemaOptions, type Static, type TProperties, type TSchema, Type } from "@sinclair/typebox"
 import { parseMultiplier, parseUsd, printMultiplier, printUsd } from "../money.ts"
 import { bases, endings, failures, notes, operationNames, periods, states } from "./call.ts"
 import { callDetails } from "./call-details.ts"
 import { EXPECTED, invalidField } from "./fault.ts"
-import { decoded, fields, nullable, oneOf, resource, text, titled, UNIT } from "./field.ts"
+import { choice, decoded, fields, nullable, oneOf, optional, resource, text, titled, UNIT } from "./field.ts"
 import { clientTags, KeyLabels, RequiredTags, tags } from "./labels.ts"
 import { Line, Prices } from "./prices.ts"
 import { parseTime, printTime } from "./time.ts"
@@ -14,7 +14,9 @@ const UUID = "^[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}$"
 /** One line: no control characters, which logs and terminals would act on and Postgres partly refuses. */
 const LINE = "^[^\\u0000-\\u001f\\u007f-\\u009f]*$"
 const LIMIT = "USD as a decimal string, 0 or more, with at most 9 digits before and 9 after the point"
+const LIMIT_FORM = "^\\d{1,9}(?:\\.\\d{1,9})?$"
 const SIGNED = "USD as a decimal string with at most 9 digits before and 9 after the point"
+export const SIGNED_FORM = "^-?\\d{1,9}(?:\\.\\d{1,9})?$"
 const PRICE_MULTIPLIER = "a decimal string above 0 and at most 1000, with at most 4 digits after the point"
 /** Above 0 and at most 1000. */
 const MULTIPLIER_FORM =
@@ -47,8 +49,6 @@ export const line = (maxLength: number, description: string) =>
 /** The schema or null, which removes the value. Errors are those of the schema. */
 export const orNull = <S extends TSchema>(schema: S) =>
   Type.Union([schema, Type.Null()], { [EXPECTED]: `${schema[EXPECTED]}, or null` })
-/** Type `string`, so that a word of a newer gateway is shown and not refused. */
-export const word = (words: readonly string[]) => Type.String({ enum: [...words] })
 export const closed = { additionalProperties: false, [EXPECTED]: "a JSON object" }
 export const requestBody = <P extends TProperties>(properties: P) => Type.Object(properties, closed)
 
@@ -95,6 +95,24 @@ export const BalanceBody = resource({
 })
 export type BalanceBody = Static<typeof BalanceBody>
 
+/** A text of a request whose handler gets its value. `parse` returns null for another text than `expected`. */
+export const parsed = <Value>(
+  name: string,
+  expected: string,
+  keywords: SchemaOptions,
+  parse: (text: string) => Value | null,
+  print: (value: Value) => string,
+) =>
+  decoded(
+    Type.String({ ...keywords, [EXPECTED]: expected }),
+    (text) => {
+      const value = parse(text)
+      if (value === null) throw invalidField(name, expected)
+      return value
+    },
+    print,
+  )
+
 /** An id that the client creates, so that it can repeat the request. Decoded to the canonical form. */
 export const ownId = (description: string) =>
   Type.Optional(
@@ -112,15 +130,7 @@ const MayManageKeys = trueOrFalse(
 export const OwnReason = Type.Optional(line(500, "The reason, recorded in the journal."))
 
 const ownMultiplier = (name: string, description: string) =>
-  decoded(
-    Type.String({ pattern: MULTIPLIER_FORM, description, [EXPECTED]: PRICE_MULTIPLIER }),
-    (text) => {
-      const price_multiplier_bp = parseMultiplier(text)
-      if (price_multiplier_bp === null) throw invalidField(name, PRICE_MULTIPLIER)
-      return price_multiplier_bp
-    },
-    printMultiplier,
-  )
+  parsed(name, PRICE_MULTIPLIER, { pattern: MULTIPLIER_FORM, description }, parseMultiplier, printMultiplier)
 export const OwnMultiplier = ownMultiplier(
   "price_multiplier",
   "The factor for the prices of this account: a decimal string above 0 and at most 1000. It applies to new calls.",
@@ -132,41 +142,36 @@ const OldMultiplier = ownMultiplier(
 )
 
 const ExternalId = line(200, "Your own id of the account. No other account can have it.")
-const CreditLimit = decoded(
-  Type.String({
-    pattern: "^\\d{1,9}(?:\\.\\d{1,9})?$",
+const CreditLimit = parsed(
+  "credit_limit",
+  LIMIT,
+  {
+    pattern: LIMIT_FORM,
     description:
       "USD as a decimal string: the allowed overdraft. New calls can take the balance down to minus this.",
-    [EXPECTED]: LIMIT,
-  }),
-  (text) => amountIn("credit_limit", text, LIMIT),
+  },
+  parseUsd,
   printUsd,
 )
-
-const LowBalance = decoded(
-  Type.String({
-    pattern: "^-?\\d{1,9}(?:\\.\\d{1,9})?$",
+const LowBalance = parsed(
+  "low_balance",
+  SIGNED,
+  {
+    pattern: SIGNED_FORM,
     description:
       "USD as a decimal string: the event `tollgate.balance.low` is sent when the balance falls below it. Null for none.",
-    [EXPECTED]: SIGNED,
-  }),
-  (text) => amountIn("low_balance", text, SIGNED),
+  },
+  parseUsd,
   printUsd,
 )
 
-export function amountIn(name: string, text: string, expected: string): bigint {
-  const amount_nano = parseUsd(text)
-  if (amount_nano === null) throw invalidField(name, expected)
-  return amount_nano
-}
-
-const accountSettings = {
-  credit_limit: Type.Optional(CreditLimit),
-  low_balance: Type.Optional(orNull(LowBalance)),
-  may_manage_keys: Type.Optional(MayManageKeys),
-  price_multiplier: Type.Optional(OwnMultiplier),
-  margin: Type.Optional(OldMultiplier),
-}
+const accountSettings = optional({
+  credit_limit: CreditLimit,
+  low_balance: orNull(LowBalance),
+  may_manage_keys: MayManageKeys,
+  price_multiplier: OwnMultiplier,
+  margin: OldMultiplier,
+})
 
 export const NewAccount = requestBody({
   id: ownId("Makes the request safe to retry: the same id never creates two accounts."),
@@ -175,16 +180,18 @@ export const NewAccount = requestBody({
   ...accountSettings,
 })
 export const AccountChange = requestBody({
-  name: Type.Optional(line(200, "A name for the account.")),
-  external_id: Type.Optional(orNull(ExternalId)),
-  suspended: Type.Optional(Suspended),
+  ...optional({
+    name: line(200, "A name for the account."),
+    external_id: orNull(ExternalId),
+    suspended: Suspended,
+  }),
   ...accountSettings,
 })
 
 const SpendingLimitBody = Type.Object(
   {
     amount: Type.String({
-      pattern: "^\\d{1,9}(?:\\.\\d{1,9})?$",
+      pattern: LIMIT_FORM,
       description: "A USD amount as a decimal string with at most nine decimals.",
       [EXPECTED]: LIMIT,
     }),
@@ -210,7 +217,7 @@ const keyFields = fields({
   required_tags: titled("Required tags", Type.Array(Type.String()), "Tags without which a call is refused."),
   client_tags: titled(
     "Client tags",
-    Type.String({ enum: [...clientTags] }),
+    choice(clientTags),
     "Whether tags and end users that clients send are recorded or ignored.",
   ),
   created_at: titled("Created", Time),
@@ -253,19 +260,21 @@ const KeyModels = Type.Array(line(256, "The name of a model."), {
 const KeyExpiry = timeField("expires_at", "When the key expires, as an RFC 3339 time.", EXPIRY)
 const SpendingLimit = decoded(
   SpendingLimitBody,
-  ({ amount, per }) => ({ limit_nano: amountIn("spending_limit.amount", amount, LIMIT), period: per }),
+  ({ amount, per }) => {
+    const limit_nano = parseUsd(amount)
+    if (limit_nano === null) throw invalidField("spending_limit.amount", LIMIT)
+    return { limit_nano, period: per }
+  },
   ({ limit_nano, period }) => ({ amount: printUsd(limit_nano), per: period }),
 )
 
 const tagRules = {
-  labels: Type.Optional(orNull(KeyLabels)),
-  required_tags: Type.Optional(orNull(RequiredTags)),
-  client_tags: Type.Optional(
-    oneOf(
-      clientTags,
-      "`ignored`: tags and end users that clients send are not recorded. Default: accepted.",
-      clientTags.join(" or "),
-    ),
+  labels: orNull(KeyLabels),
+  required_tags: orNull(RequiredTags),
+  client_tags: oneOf(
+    clientTags,
+    "`ignored`: tags and end users that clients send are not recorded. Default: accepted.",
+    clientTags.join(" or "),
   ),
 }
 /** Parts of letters, digits and `. _ @ -`, with slashes between them. */
@@ -279,24 +288,18 @@ export const KeyGroup = Type.String({
 
 export const NewKey = requestBody({
   id: ownId("Makes the request safe to retry: the same id never creates two keys."),
-  name: Type.Optional(KeyName),
-  models: Type.Optional(KeyModels),
-  expires_at: Type.Optional(KeyExpiry),
-  spending_limit: Type.Optional(orNull(SpendingLimit)),
-  ...tagRules,
-  group: Type.Optional(KeyGroup),
+  ...optional({
+    name: KeyName,
+    models: KeyModels,
+    expires_at: KeyExpiry,
+    spending_limit: orNull(SpendingLimit),
+    ...tagRules,
+    group: KeyGroup,
+  }),
 })
 
 export function timeField(name: string, description: string, expected: string) {
-  return decoded(
-    Type.String({ pattern: TIME_FORM, description, [EXPECTED]: expected }),
-    (text) => {
-      const time = parseTime(text)
-      if (time === null) throw invalidField(name, expected)
-      return time
-    },
-    printTime,
-  )
+  return parsed(name, expected, { pattern: TIME_FORM, description }, parseTime, printTime)
 }
 
 /** Throws `invalid_request` unless a key would last beyond `now_ms`. */
@@ -304,15 +307,17 @@ export function checkExpiry(expires_at: Date | null | undefined, now_ms: number)
   if (expires_at && expires_at.getTime() <= now_ms) throw invalidField("expires_at", EXPIRY)
 }
 
-export const KeyChange = requestBody({
-  name: Type.Optional(orNull(KeyName)),
-  models: Type.Optional(orNull(KeyModels)),
-  expires_at: Type.Optional(orNull(KeyExpiry)),
-  suspended: Type.Optional(Suspended),
-  spending_limit: Type.Optional(orNull(SpendingLimit)),
-  ...tagRules,
-  group: Type.Optional(orNull(KeyGroup)),
-})
+export const KeyChange = requestBody(
+  optional({
+    name: orNull(KeyName),
+    models: orNull(KeyModels),
+    expires_at: orNull(KeyExpiry),
+    suspended: Suspended,
+    spending_limit: orNull(SpendingLimit),
+    ...tagRules,
+    group: orNull(KeyGroup),
+  }),
+)
 
 export const CallBody = resource({
   id: titled("ID", Id),
@@ -321,10 +326,10 @@ export const CallBody = resource({
   model: Type.String(),
   operation: titled(
     "Operation",
-    Type.String({ enum: [...operationNames] }),
+    choice(operationNames),
     "What the call asks the model for: `chat` is a chat completion.",
   ),
-  family: word(["chat", "messages"]),
+  family: choice(["chat", "messages"]),
   upstream: text("The upstream that answered, or the first one tried if none did."),
   stream: Type.Boolean(),
   session_id: titled("Session", nullable(text("What the client sent as `x-claude-code-session-id`."))),
@@ -332,11 +337,11 @@ export const CallBody = resource({
   end_user: nullable(text("The end user that the client named; null for none, or once it is forgotten.")),
   end_user_id: nullable(Id),
   agent_id: titled("Agent", nullable(text("What it sent as `x-claude-code-agent-id`."))),
-  state: word(states),
-  basis: word(bases),
-  ending: nullable(word(endings)),
-  failure: nullable(word(failures)),
-  notes: Type.Array(word(notes)),
+  state: choice(states),
+  basis: choice(bases),
+  ending: nullable(choice(endings)),
+  failure: nullable(choice(failures)),
+  notes: Type.Array(choice(notes)),
   held: Money,
   charge: nullable(Money),
   overage: nullable(Money),

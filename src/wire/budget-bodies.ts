@@ -1,14 +1,14 @@
 import { type Static, type StaticDecode, Type } from "@sinclair/typebox"
-import { closed, Id, line, OwnReason, orNull, ownId, requestBody, Time } from "./admin.ts"
+import { closed, Id, line, OwnReason, orNull, ownId, parsed, requestBody, Time } from "./admin.ts"
 import { budgetPeriods, budgetSelectors, budgetUnits } from "./budget.ts"
 import { EXPECTED, invalidField } from "./fault.ts"
-import { decoded, fields, nullable, oneOf, resource, text, titled } from "./field.ts"
+import { fields, nullable, oneOf, optional, resource, text, titled } from "./field.ts"
 import { parseTime, printTime } from "./time.ts"
 
 /** Requests and answers about budgets (D97). */
 
 const AMOUNT = "a decimal string: USD with at most 9 decimals, or a whole number of tokens or requests"
-const ZONE = "a name of the IANA time zone database, such as Europe/Berlin"
+const zones: ReadonlySet<string> = new Set(["UTC", ...Intl.supportedValuesOf("timeZone")])
 const UNTIL = "an RFC 3339 time in the future"
 
 const amount = (description: string) =>
@@ -95,80 +95,52 @@ export const BudgetBody = resource({
 })
 export type BudgetBody = Static<typeof BudgetBody>
 
-const reason = OwnReason
 const name = line(200, "A name for the budget. Errors show it.")
 
 export const NewBudget = requestBody({
   id: ownId("Makes the request safe to retry: the same id never creates two budgets."),
   name,
   selector,
-  selected: Type.Optional(
-    line(
+  ...optional({
+    selected: line(
       2_048,
       "The id of the key, the path of the group, the name of the model, or the name or id of the end user; without one, each end user has the amount. A tag is `name=value`, or `name` so that each value has the amount. Not with `all`.",
     ),
-  ),
-  unit: Type.Optional(unit),
+    unit,
+  }),
   amount: ownAmount,
   per,
-  timezone: Type.Optional(
-    decoded(
-      Type.String({
-        maxLength: 64,
-        description: "A name of the IANA time zone database. Default: UTC.",
-        [EXPECTED]: ZONE,
-      }),
-      zoneOf,
+  ...optional({
+    timezone: parsed(
+      "timezone",
+      "a name of the IANA time zone database, such as Europe/Berlin",
+      { maxLength: 64, description: "A name of the IANA time zone database. Default: UTC." },
+      (text) => (zones.has(text) ? text : null),
       (zone) => zone,
     ),
-  ),
-  mode: Type.Optional(mode),
-  thresholds: Type.Optional(thresholds),
-  reason,
+    mode,
+    thresholds,
+  }),
+  reason: OwnReason,
 })
 export type NewBudget = StaticDecode<typeof NewBudget>
 
+const untilField = { format: "date-time", description: "When the raise ends." }
+const raise = Type.Object(
+  { amount: ownAmount, until: parsed("raise.until", UNTIL, untilField, parseTime, printTime) },
+  {
+    ...closed,
+    description: "Another amount until a time.",
+    [EXPECTED]: "an object with `amount` and `until`",
+  },
+)
+
 export const BudgetChangeBody = requestBody({
-  name: Type.Optional(name),
-  amount: Type.Optional(ownAmount),
-  mode: Type.Optional(mode),
-  thresholds: Type.Optional(thresholds),
-  raise: Type.Optional(
-    orNull(
-      Type.Object(
-        {
-          amount: ownAmount,
-          until: decoded(
-            Type.String({ format: "date-time", description: "When the raise ends.", [EXPECTED]: UNTIL }),
-            untilOf,
-            printTime,
-          ),
-        },
-        {
-          ...closed,
-          description: "Another amount until a time.",
-          [EXPECTED]: "an object with `amount` and `until`",
-        },
-      ),
-    ),
-  ),
-  reason,
+  ...optional({ name, amount: ownAmount, mode, thresholds, raise: orNull(raise) }),
+  reason: OwnReason,
 })
 
-export const BudgetReset = requestBody({ reason })
-
-const zones: ReadonlySet<string> = new Set(["UTC", ...Intl.supportedValuesOf("timeZone")])
-
-function zoneOf(text: string): string {
-  if (!zones.has(text)) throw invalidField("timezone", ZONE)
-  return text
-}
-
-function untilOf(text: string): Date {
-  const until = parseTime(text)
-  if (until === null) throw invalidField("raise.until", UNTIL)
-  return until
-}
+export const BudgetReset = requestBody({ reason: OwnReason })
 
 export function checkUntil(until: Date | undefined, now_ms: number): void {
   if (until !== undefined && until.getTime() <= now_ms) throw invalidField("raise.until", UNTIL)

@@ -1,6 +1,6 @@
 import { Type } from "@sinclair/typebox"
-import { type AttemptFailure, attemptFailures } from "./call.ts"
-import { count, fields, nullable, titled, UNIT } from "./field.ts"
+import { attemptFailures } from "./call.ts"
+import { count, fields, nullable, oneOf, titled, UNIT } from "./field.ts"
 
 /** The upstream key and request id of a provider's answer (D86). */
 const asking = fields({
@@ -16,47 +16,36 @@ const asking = fields({
 
 export const attemptOutcome = {
   status: nullable(Type.Integer()),
-  failure: titled(
-    "Outcome",
-    Type.Unsafe<AttemptFailure | null>(
-      Type.Union([...attemptFailures.map((word) => Type.Literal(word)), Type.Null()], {
-        description: "The reason for a missing status.",
-      }),
-    ),
-  ),
+  failure: titled("Outcome", nullable(oneOf(attemptFailures, "The reason for a missing status."))),
 }
 
 /** Details of a call besides its charge (D6, D86, D87, D90, D93). */
 export const callDetails = {
   estimate: titled(
     "Estimated from",
-    Type.Union([
+    nullable(
       Type.Object({
         output_bytes: count("UTF-8 bytes of the output."),
         prompt_bytes: count("Bytes of the prompt. Charged only if `usage` has prompt tokens."),
         bytes_per_token: Type.Number(),
       }),
-      Type.Null(),
-    ]),
+    ),
     "What estimated tokens were computed from; null if the usage was reported.",
   ),
   unread: titled(
     "Unknown numbers",
-    Type.Array(Type.String(), {
-      description: "Numbers in the provider's usage that Tollgate does not know, and did not charge.",
-    }),
+    Type.Array(Type.String()),
+    "Numbers in the provider's usage that Tollgate does not know, and did not charge.",
   ),
   unexplained_tokens: titled(
     "Total less its parts",
-    Type.Integer({
-      description: "The total that the provider reported less its parts. It was not charged.",
-    }),
+    Type.Integer(),
+    "The total that the provider reported less its parts. It was not charged.",
   ),
   provider_cost: titled(
     "Provider's cost",
-    Type.Union([Type.String({ pattern: "^\\d+(?:\\.\\d{1,9})?$", [UNIT]: "usd" }), Type.Null()], {
-      description: "What the provider says that the call costs, in USD; null if it does not say.",
-    }),
+    nullable(Type.String({ pattern: "^\\d+(?:\\.\\d{1,9})?$", [UNIT]: "usd" })),
+    "What the provider says that the call costs, in USD; null if it does not say.",
   ),
   ...asking,
   attempts: titled(

@@ -1,7 +1,7 @@
 import { type Static, Type } from "@sinclair/typebox"
 import { parserOf } from "./body-parser.ts"
 import { EXPECTED } from "./fault.ts"
-import { open } from "./field.ts"
+import { checked, open, passed } from "./field.ts"
 
 /** The most messages of a request (D18). */
 export const MAX_MESSAGES = 4096
@@ -23,12 +23,7 @@ export const Message = Type.Object(
       examples: ["user"],
       [EXPECTED]: "a non-empty string",
     }),
-    content: Type.Optional(
-      Type.Unknown({
-        description: "The text of the message, or its parts.",
-        examples: ["Say hello."],
-      }),
-    ),
+    content: passed("The text of the message, or its parts.", "Say hello."),
   },
   {
     additionalProperties: true,
@@ -45,27 +40,16 @@ export const Messages = Type.Array(Message, {
   [EXPECTED]: `an array of 1 to ${MAX_MESSAGES} messages`,
 })
 
-function flag(description: string) {
-  const options = { description, [EXPECTED]: "true, false or null" }
-  return Type.Optional(Type.Union([Type.Boolean(), Type.Null()], options))
-}
+const flag = (description: string) => checked(Type.Boolean(), description, "true, false or null")
 
 export const StreamFlag = flag("Whether to stream the response as server-sent events.")
 
 /** The request for the cost of a call (D49). */
-export const UsageOption = Type.Optional(
-  Type.Union(
-    [
-      open({ include: flag("Whether the usage in the response has a `cost`: what the call was charged.") }),
-      Type.Null(),
-    ],
-    {
-      description:
-        "Options for the usage in the response. With `include`, a stream ends with a usage chunk. `include` is an option of the gateway and is not sent to the provider.",
-      examples: [{ include: true }],
-      [EXPECTED]: "an object whose include is true, false or null",
-    },
-  ),
+export const UsageOption = checked(
+  open({ include: flag("Whether the usage in the response has a `cost`: what the call was charged.") }),
+  "Options for the usage in the response. With `include`, a stream ends with a usage chunk. `include` is an option of the gateway and is not sent to the provider.",
+  "an object whose include is true, false or null",
+  { include: true },
 )
 
 /** The body of a chat completion (spec 2): what the gateway reads of it; every other field passes upstream (D18). */
@@ -74,32 +58,24 @@ export const ChatRequest = Type.Object(
     model: ModelName,
     messages: Messages,
     stream: StreamFlag,
-    stream_options: Type.Optional(
-      Type.Union(
-        [open({ include_usage: flag("Whether the stream ends with a usage chunk.") }), Type.Null()],
-        {
-          description: "Options for streaming.",
-          [EXPECTED]: "an object whose include_usage is true, false or null",
-        },
-      ),
+    stream_options: checked(
+      open({ include_usage: flag("Whether the stream ends with a usage chunk.") }),
+      "Options for streaming.",
+      "an object whose include_usage is true, false or null",
     ),
     usage: UsageOption,
-    n: Type.Optional(
-      Type.Union([Type.Integer({ minimum: 1, maximum: 128 }), Type.Null()], {
-        description: "The number of choices to generate. Output is held for each of them.",
-        examples: [1],
-        [EXPECTED]: "an integer from 1 to 128, or null",
-      }),
+    n: checked(
+      Type.Integer({ minimum: 1, maximum: 128 }),
+      "The number of choices to generate. Output is held for each of them.",
+      "an integer from 1 to 128, or null",
+      1,
     ),
-    service_tier: Type.Optional(
-      Type.Unknown({
-        description:
-          "The provider's service tier. `auto`, `default`, null and those that the model has prices for pass. All others are refused.",
-        examples: ["default"],
-      }),
+    service_tier: passed(
+      "The provider's service tier. `auto`, `default`, null and those that the model has prices for pass. All others are refused.",
+      "default",
     ),
-    max_tokens: Type.Optional(tokenLimit("The maximum number of output tokens per choice (older name).")),
-    max_completion_tokens: Type.Optional(tokenLimit("The maximum number of output tokens per choice.")),
+    max_tokens: tokenLimit("The maximum number of output tokens per choice (older name)."),
+    max_completion_tokens: tokenLimit("The maximum number of output tokens per choice."),
   },
   {
     additionalProperties: true,
@@ -135,9 +111,6 @@ export function withoutOurs(request: Costed): object {
 }
 
 export function tokenLimit(description: string) {
-  return Type.Union([Type.Integer({ minimum: 1, maximum: Number.MAX_SAFE_INTEGER }), Type.Null()], {
-    description,
-    examples: [1024],
-    [EXPECTED]: "an integer of at least 1, or null",
-  })
+  const limit = Type.Integer({ minimum: 1, maximum: Number.MAX_SAFE_INTEGER })
+  return checked(limit, description, "an integer of at least 1, or null", 1024)
 }

@@ -1,33 +1,31 @@
 import { type Static, type StaticDecode, Type } from "@sinclair/typebox"
-import { printUsd } from "../money.ts"
+import { parseUsd, printUsd } from "../money.ts"
 import {
   AccountBody,
-  amountIn,
   EXPIRY,
   Id,
   line,
   Money,
   OwnReason,
   ownId,
+  parsed,
   requestBody,
+  SIGNED_FORM,
   TIME,
   Time,
   timeField,
   usd,
-  word,
 } from "./admin.ts"
 import { creditKinds, MAX_PRIORITY, recordedKinds } from "./credits.ts"
 import { EXPECTED, invalidField } from "./fault.ts"
-import { decoded, nullable, oneOf, resource, titled } from "./field.ts"
+import { choice, nullable, oneOf, optional, resource, titled } from "./field.ts"
 
 /** Credits of an account, which are grants (D95): requests and answers, each schema with its type beside it. */
-
-const AMOUNT = "USD as a decimal string other than 0, with at most 9 digits before and 9 after the point"
 
 export const CreditBody = resource({
   id: titled("ID", Id),
   amount: Money,
-  kind: nullable(word(recordedKinds)),
+  kind: nullable(choice(recordedKinds)),
   priority: titled("Priority", Type.Integer(), "The draw-down order: calls spend the smallest first."),
   effective_at: titled("Effective", nullable(Time)),
   expires_at: titled("Expires", nullable(Time)),
@@ -56,65 +54,50 @@ export type CreditedBody = Static<typeof CreditedBody>
 
 export const NewCredit = requestBody({
   id: ownId("Makes the request safe to retry: the same id never moves money twice."),
-  amount: decoded(
-    Type.String({
-      pattern: "^-?\\d{1,9}(?:\\.\\d{1,9})?$",
+  amount: parsed(
+    "amount",
+    "USD as a decimal string other than 0, with at most 9 digits before and 9 after the point",
+    {
+      pattern: SIGNED_FORM,
       description: "USD as a decimal string. A negative amount reduces the balance.",
-      [EXPECTED]: AMOUNT,
-    }),
-    amountOf,
+    },
+    (text) => parseUsd(text) || null,
     printUsd,
   ),
   reason: OwnReason,
-  kind: Type.Optional(
-    oneOf(
+  ...optional({
+    kind: oneOf(
       creditKinds,
       "The default is `payment`; `refund` with a `call_id`, and `correction` for a negative amount.",
       "payment, promotion, plan, refund or correction",
     ),
-  ),
-  priority: Type.Optional(
-    Type.Integer({
+    priority: Type.Integer({
       minimum: 0,
       maximum: MAX_PRIORITY,
       description:
         "The draw-down order: calls spend the credit with the smallest priority first. The default is 50.",
       [EXPECTED]: "an integer from 0 to 100",
     }),
-  ),
-  effective_at: Type.Optional(
-    timeField(
+    effective_at: timeField(
       "effective_at",
       "From when on the amount is in the balance, as an RFC 3339 time. The default is now.",
       TIME,
     ),
-  ),
-  expires_at: Type.Optional(
-    timeField("expires_at", "When what is left expires, as an RFC 3339 time.", EXPIRY),
-  ),
-  source_ref: Type.Optional(
-    line(
+    expires_at: timeField("expires_at", "When what is left expires, as an RFC 3339 time.", EXPIRY),
+    source_ref: line(
       200,
       "Your reference of a payment. A second credit with the same reference is not made, so a webhook can be repeated.",
     ),
-  ),
-  call_id: Type.Optional(
-    Type.String({
+    call_id: Type.String({
       format: "uuid",
       description:
         "The call that is refunded. All refunds of a call together are at most its charge. The kind is `refund`.",
       [EXPECTED]: "a UUID",
     }),
-  ),
+  }),
 })
 
 export const VoidedCredit = requestBody({ reason: OwnReason })
-
-function amountOf(text: string): bigint {
-  const amount_nano = amountIn("amount", text, AMOUNT)
-  if (amount_nano === 0n) throw invalidField("amount", AMOUNT)
-  return amount_nano
-}
 
 /** Throws `invalid_request` for fields that a negative amount or a credit of this kind cannot have, or for no time. */
 export function checkGrant({

@@ -11,10 +11,9 @@ import {
   requestBody,
   Time,
   timeField,
-  word,
 } from "./admin.ts"
 import { EXPECTED } from "./fault.ts"
-import { nullable, resource, text, titled } from "./field.ts"
+import { choice, nullable, optional, resource, text, titled } from "./field.ts"
 
 /** Customer prices (D100): requests and answers. */
 
@@ -41,21 +40,19 @@ const fee = (unit: string) =>
 const PER_1M = "USD per 1M tokens."
 
 export const CustomerPrices = Type.Object(
-  {
-    input: Type.Optional(price(PER_1M)),
-    cached_input: Type.Optional(
-      price(`${PER_1M} Follows \`input\` if both cost the same in the configuration and this is left out.`),
+  optional({
+    input: price(PER_1M),
+    cached_input: price(
+      `${PER_1M} Follows \`input\` if both cost the same in the configuration and this is left out.`,
     ),
-    output: Type.Optional(price(PER_1M)),
-    per_call: Type.Optional(fee("call")),
-    ...recordOf(tokenBuckets, () => Type.Optional(price(PER_1M))),
-    ...recordOf(feeBuckets, (bucket) => Type.Optional(fee(unitOf(bucket)))),
-    tool_run: Type.Optional(
-      Type.Record(Type.String(), fee("run"), {
-        description: "Of the provider's tools, by the provider's names.",
-      }),
-    ),
-  },
+    output: price(PER_1M),
+    per_call: fee("call"),
+    ...recordOf(tokenBuckets, () => price(PER_1M)),
+    ...recordOf(feeBuckets, (bucket) => fee(unitOf(bucket))),
+    tool_run: Type.Record(Type.String(), fee("run"), {
+      description: "Of the provider's tools, by the provider's names.",
+    }),
+  }),
   {
     additionalProperties: false,
     description:
@@ -74,7 +71,7 @@ export const CustomerPriceBody = resource({
   until: nullable({ ...Time, description: "The first moment at which it no longer holds." }),
   state: titled(
     "State",
-    word(customerPriceStates),
+    choice(customerPriceStates),
     "`replaced`: another price for the same model holds in its place: one that was set later, or the own one of the account.",
   ),
   price_list_id: titled(
@@ -99,23 +96,21 @@ export const CustomerPriceBody = resource({
 })
 export type CustomerPriceBody = Static<typeof CustomerPriceBody>
 
-export const priceFields = {
-  model: Type.Optional(
-    line(256, "The model, as clients name it. Left out: all models; only for a multiplier."),
-  ),
-  price_multiplier: Type.Optional(OwnMultiplier),
-  prices: Type.Optional(CustomerPrices),
-}
+export const priceFields = optional({
+  model: line(256, "The model, as clients name it. Left out: all models; only for a multiplier."),
+  price_multiplier: OwnMultiplier,
+  prices: CustomerPrices,
+})
 
 export const spanFields = {
-  from: Type.Optional(timeField("from", "The first moment at which it holds. Default: now.", EXPIRY)),
-  until: Type.Optional(
-    timeField(
+  ...optional({
+    from: timeField("from", "The first moment at which it holds. Default: now.", EXPIRY),
+    until: timeField(
       "until",
       "The first moment at which it no longer holds. Default: it holds until it is ended.",
       EXPIRY,
     ),
-  ),
+  }),
   reason: OwnReason,
 }
 

@@ -2,6 +2,7 @@ import { type Static, Type } from "@sinclair/typebox"
 import { parserOf } from "./body-parser.ts"
 import { ModelName, UsageOption } from "./chat-request.ts"
 import { EXPECTED } from "./fault.ts"
+import { checked, passed } from "./field.ts"
 
 const Token = Type.Integer({ minimum: 0 })
 const Tokens = Type.Array(Token, { minItems: 1 })
@@ -20,21 +21,13 @@ export const EmbeddingsRequest = Type.Object(
   {
     model: ModelName,
     input: Input,
-    encoding_format: Type.Optional(
-      Type.Unknown({ description: "The form of the vectors: `float` or `base64`.", examples: ["float"] }),
-    ),
-    dimensions: Type.Optional(
-      Type.Unknown({
-        description: "The length of the vectors, if the model can choose it.",
-        examples: [256],
-      }),
-    ),
+    encoding_format: passed("The form of the vectors: `float` or `base64`.", "float"),
+    dimensions: passed("The length of the vectors, if the model can choose it.", 256),
     usage: UsageOption,
-    stream: Type.Optional(
-      Type.Union([Type.Literal(false), Type.Null()], {
-        description: "Embeddings are not streamed.",
-        [EXPECTED]: "false or null, because embeddings are not streamed",
-      }),
+    stream: checked(
+      Type.Literal(false),
+      "Embeddings are not streamed.",
+      "false or null, because embeddings are not streamed",
     ),
   },
   {

@@ -1,7 +1,7 @@
 import { type Static, Type } from "@sinclair/typebox"
 import { Count } from "./admin.ts"
 import { operationNames } from "./call.ts"
-import { count, nullable, resource, titled, UNIT } from "./field.ts"
+import { choice, count, nullable, resource, titled, UNIT } from "./field.ts"
 import { model, query, wholeNumber } from "./parameter.ts"
 
 /** `GET /admin/estimates`: what estimates should be (D92). */
@@ -21,7 +21,7 @@ const percentage = (description: string) =>
 
 export const EstimateBody = resource({
   model: Type.String(),
-  operation: Type.String({ enum: [...operationNames] }),
+  operation: choice(operationNames),
   calls: titled(
     "Calls",
     Type.Integer({ minimum: 1 }),

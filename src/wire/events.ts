@@ -1,12 +1,12 @@
 import { type Static, Type } from "@sinclair/typebox"
-import { CallBody, Id, Milliseconds, Money, Time, usd, word } from "./admin.ts"
+import { CallBody, Id, Milliseconds, Money, Time, usd } from "./admin.ts"
 import { alertEvents } from "./alerts.ts"
 import { BUDGET_EVENT, budgetChanges } from "./budget.ts"
 import { BudgetBody } from "./budget-bodies.ts"
 import { attemptOutcome, callDetails } from "./call-details.ts"
 import { CreditBody } from "./credit-bodies.ts"
 import { grantChanges } from "./credits.ts"
-import { count, nullable, resource, text, titled } from "./field.ts"
+import { choice, count, nullable, resource, text, titled } from "./field.ts"
 import { ChangeBody } from "./operators.ts"
 import { cursor, moment, query, wholeNumber, words } from "./parameter.ts"
 
@@ -152,7 +152,7 @@ export const EventBody = resource({
   source: text(
     "`/accounts/` and the account's id; `/upstreams/` and the name for an alert about an upstream; `/operators/` and the name for a change by an operator.",
   ),
-  type: Type.String({ enum: [...eventTypes] }),
+  type: choice(eventTypes),
   subject: text(
     "The account's `external_id`; its id if it has none. The name of the upstream or of the operator.",
   ),
@@ -177,7 +177,7 @@ export type EventBody = Static<typeof EventBody>
 /** An entry of a budget (D97): its event without the fields that are the same for all. */
 export const BudgetLogBody = resource({
   ...Type.Pick(EventBody, ["id", "time"]).properties,
-  type: word(budgetLogEvents),
+  type: choice(budgetLogEvents),
   data: Type.Union([ThresholdEventBody, BudgetEventBody]),
 })
 export type BudgetLogBody = Static<typeof BudgetLogBody>

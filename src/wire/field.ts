@@ -3,6 +3,7 @@ import {
   type StaticDecode,
   type TNull,
   type TObject,
+  type TOptional,
   type TProperties,
   type TSchema,
   type TUnion,
@@ -40,14 +41,45 @@ function titleOf(name: string): string {
 /** The schema of a resource. Its fields have titles, by which they can be shown. */
 export const resource = <P extends TProperties>(properties: P) => Type.Object(fields(properties))
 
+/** Fields that can be left out. */
+export function optional<P extends TProperties>(
+  properties: P,
+): { readonly [Name in keyof P]: TOptional<P[Name]> }
+export function optional(properties: TProperties): TProperties {
+  return Type.Partial(Type.Object(properties)).properties
+}
+
 export const text = (description: string) => Type.String({ description })
 export const count = (description: string) => Type.Integer({ minimum: 0, description })
 export const nullable = <S extends TSchema>(schema: S, description?: string) =>
   Type.Union([schema, Type.Null()], description === undefined ? {} : { description })
 
+/** Type `string`, so that a word of a newer gateway is shown and not refused. */
+export const choice = (words: readonly string[], description?: string) =>
+  Type.String({ enum: [...words], ...(description !== undefined && { description }) })
+
 /** An object of a provider, with any further fields. */
 export const open = <P extends TProperties>(properties: P, description?: string) =>
   Type.Object(properties, { additionalProperties: true, ...(description !== undefined && { description }) })
+
+/** A field of a call that the gateway checks, and that can be null. */
+export const checked = <S extends TSchema>(
+  schema: S,
+  description: string,
+  expected: string,
+  example?: unknown,
+) =>
+  Type.Optional(
+    Type.Union([schema, Type.Null()], {
+      description,
+      ...(example !== undefined && { examples: [example] }),
+      [EXPECTED]: expected,
+    }),
+  )
+
+/** A field of a call that the provider reads. */
+export const passed = (description: string, example?: unknown) =>
+  Type.Optional(Type.Unknown({ description, ...(example !== undefined && { examples: [example] }) }))
 
 export const oneOf = <Word extends string>(
   words: readonly Word[],

@@ -1,7 +1,7 @@
 import { type Static, Type } from "@sinclair/typebox"
-import { Count, Id, Money, requestBody, Time } from "./admin.ts"
-import { EXPECTED, invalidField } from "./fault.ts"
-import { count, decoded, nullable, resource, text, titled } from "./field.ts"
+import { Count, Id, Money, parsed, requestBody, Time } from "./admin.ts"
+import { EXPECTED } from "./fault.ts"
+import { choice, count, nullable, resource, text, titled } from "./field.ts"
 import { query, wholeNumber, word } from "./parameter.ts"
 import { parseTime, printTime } from "./time.ts"
 
@@ -30,7 +30,7 @@ export const Violation = resource({
   shard: Shard,
   kind: titled(
     "Kind",
-    Type.String({ enum: [...violationKinds] }),
+    choice(violationKinds),
     "The kind of violation. `balance`, `held`: the account differs from the sum of its entries. `spent`: a spending limit's counter differs from the sum of its key's calls. `budget_spent`, `budget_held`: a budget's counter differs from the sum over its calls, in the unit of the budget. `charge`: the charge of a call differs from its tokens at its prices and price multiplier. `entry`: an end does not match its hold, or a correction the expiry that it corrects. `attempt`: an attempt at a provider has no hold of its account. `abandoned`: no gateway can end an open hold; the next sweep of this gateway expires it. `labels`: the row that names the end user and tags of a call is missing. `price`: a call was held at another price than the customer price of that moment. `unheld`: a settlement has no hold. It waits in the spool of this gateway, or of the data directory of a command with `--database`.",
   ),
   account_id: titled("Account", Id),
@@ -195,26 +195,16 @@ export const MonthQuestion = requestBody(monthOfShard)
 
 export const MonthDone = Type.Object({ month: Month() })
 
-const DAY = "a day such as 2026-11-21"
-
 const DayOrNull = (description: string) => nullable(Type.String({ format: "date", description }))
 
 /** A day of UTC, decoded to its first moment. */
-const Day = decoded(
-  Type.String({
-    pattern: "^\\d{4}-\\d{2}-\\d{2}$",
-    description: "Default: the first day that has sums.",
-    [EXPECTED]: DAY,
-  }),
-  dayOf,
+const Day = parsed(
+  "day",
+  "a day such as 2026-11-21",
+  { pattern: "^\\d{4}-\\d{2}-\\d{2}$", description: "Default: the first day that has sums." },
+  (text) => parseTime(`${text}T00:00:00Z`),
   (day) => printTime(day).slice(0, 10),
 )
-
-function dayOf(text: string): Date {
-  const day = parseTime(`${text}T00:00:00Z`)
-  if (day === null) throw invalidField("day", DAY)
-  return day
-}
 
 /** The day whose sums are compared with the journal (D72). */
 export const SumsCheck = requestBody({ day: Type.Optional(Day) })

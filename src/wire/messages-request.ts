@@ -2,6 +2,7 @@ import { type Static, Type } from "@sinclair/typebox"
 import { parserOf } from "./body-parser.ts"
 import { Messages, ModelName, StreamFlag } from "./chat-request.ts"
 import { EXPECTED } from "./fault.ts"
+import { checked, passed } from "./field.ts"
 
 /** The body of a messages call: what the gateway reads of it; every other field passes upstream (D18). */
 export const MessagesRequest = Type.Object(
@@ -22,29 +23,18 @@ export const MessagesRequest = Type.Object(
         [EXPECTED]: "a string, an array or null",
       }),
     ),
-    tools: Type.Optional(
-      Type.Union([Type.Array(Type.Unknown()), Type.Null()], {
-        description:
-          "Tools that the model may use. Tools that the provider runs are refused if they have no price.",
-        [EXPECTED]: "an array or null",
-      }),
+    tools: checked(
+      Type.Array(Type.Unknown()),
+      "Tools that the model may use. Tools that the provider runs are refused if they have no price.",
+      "an array or null",
     ),
     stream: StreamFlag,
-    service_tier: Type.Optional(
-      Type.Unknown({
-        description:
-          "The provider's service tier. `auto`, `standard_only`, null and those that the model has prices for pass. All others are refused.",
-        examples: ["auto"],
-      }),
+    service_tier: passed(
+      "The provider's service tier. `auto`, `standard_only`, null and those that the model has prices for pass. All others are refused.",
+      "auto",
     ),
-    speed: Type.Optional(
-      Type.Unknown({ description: "The provider's inference speed. Only `standard` and null pass." }),
-    ),
-    inference_geo: Type.Optional(
-      Type.Unknown({
-        description: "The region in which the provider computes. Only `global` and null pass.",
-      }),
-    ),
+    speed: passed("The provider's inference speed. Only `standard` and null pass."),
+    inference_geo: passed("The region in which the provider computes. Only `global` and null pass."),
   },
   {
     additionalProperties: true,

@@ -1,6 +1,6 @@
 import { type Static, Type } from "@sinclair/typebox"
 import { type OperationName, operationNames } from "./call.ts"
-import { nullable } from "./field.ts"
+import { choice, nullable } from "./field.ts"
 
 /** The epoch: "unknown" in the messages API. There are no release dates, and a start time would change the list. */
 const CREATED_S = 0
@@ -23,7 +23,7 @@ export const ModelEntry = Type.Object(
       description: "The same time as `created`.",
       examples: [CREATED_AT],
     }),
-    operations: Type.Array(Type.Unsafe<OperationName>(Type.String({ enum: [...operationNames] })), {
+    operations: Type.Array(Type.Unsafe<OperationName>(choice(operationNames)), {
       description: "What the model can be called for.",
       examples: [["chat"]],
     }),

@@ -1,6 +1,6 @@
 import { type Static, Type } from "@sinclair/typebox"
 import { Id, line, requestBody } from "./admin.ts"
-import { text } from "./field.ts"
+import { oneOf, text } from "./field.ts"
 
 const moveSteps = ["draining", "copying", "comparing", "switching", "auditing", "done", "cancelled"] as const
 
@@ -8,14 +8,9 @@ const moveSteps = ["draining", "copying", "comparing", "switching", "auditing", 
 export const MoveBody = Type.Object({
   account_id: Id,
   to: text("The shard."),
-  step: Type.Unsafe<(typeof moveSteps)[number]>(
-    Type.Union(
-      moveSteps.map((step) => Type.Literal(step)),
-      {
-        description:
-          "`draining`: it waits for the account's open calls. `copying`, `comparing`, `switching`, `auditing`: repeat the request until it is `done`. `cancelled`: the account is live where it was.",
-      },
-    ),
+  step: oneOf(
+    moveSteps,
+    "`draining`: it waits for the account's open calls. `copying`, `comparing`, `switching`, `auditing`: repeat the request until it is `done`. `cancelled`: the account is live where it was.",
   ),
   held: text("What the open calls of the account hold, in USD."),
   violations: Type.Array(

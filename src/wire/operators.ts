@@ -1,8 +1,8 @@
 import { type Static, Type } from "@sinclair/typebox"
-import { Count, EXPIRY, Id, line, orNull, ownId, requestBody, Time, timeField, word } from "./admin.ts"
+import { Count, EXPIRY, Id, line, orNull, ownId, requestBody, Time, timeField } from "./admin.ts"
 import { page } from "./admin-query.ts"
 import { EXPECTED } from "./fault.ts"
-import { fields, nullable, oneOf, resource, text, titled } from "./field.ts"
+import { choice, fields, nullable, oneOf, resource, text, titled } from "./field.ts"
 import { id, model, moment, query } from "./parameter.ts"
 import { recordedRoles, roles } from "./roles.ts"
 
@@ -80,7 +80,7 @@ export const ChangeBody = resource({
     "The operator's name; `configured` for the token of the configuration; `database` for a command with `--database`; `oidc:` and a name for a person of the OpenID provider; for the holder of a key `key:` and the id of the key.",
   ),
   operator_id: nullable(Type.String({ format: "uuid" })),
-  role: Type.String({ enum: [...recordedRoles], description: "`holder`: of a key (D104)." }),
+  role: choice(recordedRoles, "`holder`: of a key (D104)."),
   address: titled("From", nullable(text("The address that sent the request."))),
   forwarded_for: nullable(
     text("The request's `X-Forwarded-For`. True only if a proxy that you trust sets it."),
@@ -97,11 +97,12 @@ export const ChangeBody = resource({
   before: json("The resource before the change; null if there was none."),
   after: json("The answer, or the resource after the change, without secrets."),
   status: nullable(Type.Integer(), "Of the answer."),
-  outcome: Type.Unsafe<(typeof changeOutcomes)[number]>({
-    ...word(changeOutcomes),
-    description:
+  outcome: Type.Unsafe<(typeof changeOutcomes)[number]>(
+    choice(
+      changeOutcomes,
       "`unknown`: the gateway died before it could write an outcome, or the request failed with a status of 500 or more.",
-  }),
+    ),
+  ),
 })
 export type ChangeBody = Static<typeof ChangeBody>
 

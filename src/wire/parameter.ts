@@ -4,6 +4,7 @@ import { parseId } from "../id.ts"
 import type { Tags } from "./call.ts"
 import { readCursor } from "./cursor.ts"
 import { EXPECTED } from "./fault.ts"
+import { optional } from "./field.ts"
 import { isTagName } from "./labels.ts"
 import { parseTime } from "./time.ts"
 
@@ -188,8 +189,7 @@ export function query<Given extends TProperties, Required extends TProperties = 
   required?: Required,
 ): TObject<Required & { [Name in keyof Given]: TOptional<Given[Name]> }>
 export function query(parameters: TProperties, required: TProperties = {}): TObject {
-  const { properties } = Type.Partial(Type.Object(parameters))
-  return Type.Object({ ...required, ...properties }, { additionalProperties: false })
+  return Type.Object({ ...required, ...optional(parameters) }, { additionalProperties: false })
 }
 
 export function pathId(description: string) {

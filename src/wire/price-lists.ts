@@ -1,8 +1,8 @@
 import { type Static, Type } from "@sinclair/typebox"
-import { Count, Id, line, OwnReason, ownId, PriceMultiplier, requestBody, Time, word } from "./admin.ts"
+import { Count, Id, line, OwnReason, ownId, PriceMultiplier, requestBody, Time } from "./admin.ts"
 import { CustomerPrices, priceFields, spanFields } from "./customer-prices.ts"
 import { EXPECTED } from "./fault.ts"
-import { nullable, resource, titled } from "./field.ts"
+import { choice, nullable, resource, titled } from "./field.ts"
 
 /** Price lists (D110): requests and answers. */
 
@@ -42,7 +42,7 @@ export const AssignmentBody = resource({
   account_id: titled("Account", Id),
   from: Time,
   until: nullable({ ...Time, description: "The first moment at which it no longer holds." }),
-  state: word(["scheduled", "current", "over"]),
+  state: choice(["scheduled", "current", "over"]),
   set_by: Type.String(),
   reason: nullable(Type.String()),
   created_at: titled("Created", Time),

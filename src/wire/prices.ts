@@ -1,6 +1,6 @@
 import { type Static, Type } from "@sinclair/typebox"
 import { feeBuckets, kinds, recordOf, tokenBuckets, unitOf } from "../kinds.ts"
-import { text } from "./field.ts"
+import { choice, optional, text } from "./field.ts"
 
 /** The prices of a call, and its charge line by line (D60). */
 
@@ -13,28 +13,23 @@ export const Prices = Type.Object({
   cached_input: Price,
   output: Price,
   per_call: Fee("USD per call that is charged."),
-  ...recordOf(tokenBuckets, () => Type.Optional(Price)),
-  ...recordOf(feeBuckets, (bucket) => Type.Optional(Fee(`USD per ${unitOf(bucket)}.`))),
-  tool_run: Type.Optional(
-    Type.Record(Type.String(), Fee("USD per run."), {
+  ...optional({
+    ...recordOf(tokenBuckets, () => Price),
+    ...recordOf(feeBuckets, (bucket) => Fee(`USD per ${unitOf(bucket)}.`)),
+    tool_run: Type.Record(Type.String(), Fee("USD per run."), {
       description: "Of the provider's tools, by the provider's names.",
     }),
-  ),
-  service_tier: Type.Optional(text("The prices are those of this service tier of the provider.")),
-  above_tokens: Type.Optional(
-    Type.Integer({
+    service_tier: text("The prices are those of this service tier of the provider."),
+    above_tokens: Type.Integer({
       minimum: 1,
       description: "The prices are those of prompts with more tokens than this, cached tokens included.",
     }),
-  ),
+  }),
 })
 export type Prices = Static<typeof Prices>
 
 export const Line = Type.Object({
-  kind: Type.String({
-    enum: [...kinds],
-    description: "What was charged. Each token is in one line only.",
-  }),
+  kind: choice(kinds, "What was charged. Each token is in one line only."),
   tool: Type.Optional(text("Of `tool_run`: the provider's name of its tool.")),
   count: Type.Integer({
     minimum: 1,

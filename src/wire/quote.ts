@@ -5,7 +5,7 @@ import { type OperationName, operationNames } from "./call.ts"
 import { ChatRequest, ModelName } from "./chat-request.ts"
 import { EmbeddingsRequest } from "./embeddings-request.ts"
 import { EXPECTED, invalidField } from "./fault.ts"
-import { nullable } from "./field.ts"
+import { nullable, oneOf } from "./field.ts"
 import { MessagesRequest } from "./messages-request.ts"
 import { ResponsesRequest } from "./responses-request.ts"
 
@@ -79,10 +79,8 @@ export const QuoteBody = Type.Object({
   operation: CallBody.properties.operation,
   amount: amount("What the call would hold, in USD. No usage within the limits of the request costs more."),
   admitted: Type.Boolean({ description: "Whether the call would be admitted now." }),
-  refusal: Type.Unsafe<(typeof quotedRefusals)[number] | null>(
-    Type.Union([...quotedRefusals.map((code) => Type.Literal(code)), Type.Null()], {
-      description: "The error code that the call would get; null if it would be admitted.",
-    }),
+  refusal: nullable(
+    oneOf(quotedRefusals, "The error code that the call would get; null if it would be admitted."),
   ),
   available: amount("What the account can hold, in USD."),
   remaining: nullable(

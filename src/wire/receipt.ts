@@ -1,7 +1,7 @@
 import { type Static, Type } from "@sinclair/typebox"
 import { AccountBody, CallBody, KeyBody } from "./admin.ts"
 import { OwnBudget } from "./budget-bodies.ts"
-import { pick } from "./field.ts"
+import { nullable, pick } from "./field.ts"
 
 /** A client's view of its own account (D47). */
 
@@ -13,9 +13,10 @@ const key = KeyBody.properties
 export const Receipt = Type.Object({
   ...pick(call, "id", "key_id", "model", "operation", "stream", "session_id", "agent_id", "tags", "end_user"),
   ...pick(call, "end_user_id", "state", "basis", "ending", "failure", "notes", "held", "charge"),
-  released: Type.Union([call.held, Type.Null()], {
-    description: "The part of the hold that was released: `held` + `overage` = `charge` + `released`.",
-  }),
+  released: nullable(
+    call.held,
+    "The part of the hold that was released: `held` + `overage` = `charge` + `released`.",
+  ),
   ...pick(call, "overage", "refunded", "usage"),
   price_multiplier: Type.Optional(call.price_multiplier),
   ...pick(call, "estimate", "unread", "unexplained_tokens", "prices"),

@@ -3,7 +3,7 @@ import { recordOf } from "../kinds.ts"
 import { Count, Money, requestBody, Time, usd } from "./admin.ts"
 import { operationNames } from "./call.ts"
 import { EXPECTED, invalidField } from "./fault.ts"
-import { nullable, oneOf, text } from "./field.ts"
+import { choice, nullable, oneOf, optional, text } from "./field.ts"
 import { model, moment, query, word } from "./parameter.ts"
 import { type ComparedState, causes, comparedStates, providers } from "./reconciliation-words.ts"
 
@@ -36,10 +36,7 @@ const doubtful = (description: string) =>
 export const ReconciledSums = Type.Object({
   from: { ...Time, description: "When the step starts." },
   model: text("The model, by the name that clients use."),
-  operation: Type.String({
-    enum: [...operationNames],
-    description: "Providers report embeddings apart from the other operations.",
-  }),
+  operation: choice(operationNames, "Providers report embeddings apart from the other operations."),
   upstream_key: nullable(text("The name of the upstream's key; null for an upstream with a single key.")),
   calls: { ...Count, description: "Calls with a charge or with usage. They count when they ended." },
   prompt_tokens: Type.Integer({ description: "Including cached tokens." }),
@@ -81,13 +78,11 @@ export const MAX_USAGES = 20_000
 const MAX_UPSTREAMS = 100
 
 const pairs = (description: string, examples: readonly object[]) =>
-  Type.Optional(
-    Type.Record(Type.String(), Type.String(), {
-      description,
-      examples: [...examples],
-      [EXPECTED]: "an object whose values are names",
-    }),
-  )
+  Type.Record(Type.String(), Type.String(), {
+    description,
+    examples: [...examples],
+    [EXPECTED]: "an object whose values are names",
+  })
 
 /** Providers say what a page has. */
 const Page = Type.Object({}, { additionalProperties: true })
@@ -99,18 +94,18 @@ export const NewReconciliation = requestBody({
       "The export: a page of the provider's usage API, an array of pages, or the text of a CSV file.",
     [EXPECTED]: "a page, an array of pages, or a text",
   }),
-  upstreams: Type.Optional(
-    Type.Array(Type.String({ minLength: 1 }), {
+  ...optional({
+    upstreams: Type.Array(Type.String({ minLength: 1 }), {
       minItems: 1,
       maxItems: MAX_UPSTREAMS,
       description: "The upstreams of this provider. Default: the one with its name.",
       [EXPECTED]: `an array of 1 to ${MAX_UPSTREAMS} names`,
     }),
-  ),
-  models: pairs("Our names of their models, where they differ by more than a date.", [
-    { "gpt-5-mini-2025-08-07": "fast" },
-  ]),
-  keys: pairs("Also compares by key: our names for the ids of their keys.", [{ key_4f1: "team1" }]),
+    models: pairs("Our names of their models, where they differ by more than a date.", [
+      { "gpt-5-mini-2025-08-07": "fast" },
+    ]),
+    keys: pairs("Also compares by key: our names for the ids of their keys.", [{ key_4f1: "team1" }]),
+  }),
 })
 export type NewReconciliation = Static<typeof NewReconciliation>
 
@@ -127,11 +122,10 @@ export const ReconciledRow = Type.Object({
   model: Type.String(),
   key: nullable(Type.String(), "Our name of the provider's key; null if keys are not compared."),
   state: Type.Unsafe<ComparedState>(
-    Type.String({
-      enum: [...comparedStates],
-      description:
-        "`no_data`: the export does not cover the step. `too_young`: it ended less than 24 hours ago. `not_sold`: there is no call to the model.",
-    }),
+    choice(
+      comparedStates,
+      "`no_data`: the export does not cover the step. `too_young`: it ended less than 24 hours ago. `not_sold`: there is no call to the model.",
+    ),
   ),
   theirs: nullable(Type.Object({ ...counted, requests: nullable(Count), cost: Cost })),
   ours: nullable(Type.Object({ ...counted, calls: Count, cost: Cost })),

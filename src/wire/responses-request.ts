@@ -3,7 +3,7 @@ import { TypeCompiler } from "@sinclair/typebox/compiler"
 import type { GatewayError } from "../errors.ts"
 import { ModelName, tokenLimit } from "./chat-request.ts"
 import { EXPECTED, invalidBody, invalidField } from "./fault.ts"
-import { open } from "./field.ts"
+import { checked, open, passed } from "./field.ts"
 import { isObject } from "./usage.ts"
 
 /** The most items in the input of a request (D18). */
@@ -15,13 +15,11 @@ export const MAX_ITEMS = 4096
  */
 const InputItem = Type.Object(
   {
-    type: Type.Optional(
-      Type.Union([Type.String(), Type.Null()], {
-        description:
-          "The type of the item. Without it, an item is a message, or a reference if it has only an id.",
-        examples: ["message"],
-        [EXPECTED]: "a string or null",
-      }),
+    type: checked(
+      Type.String(),
+      "The type of the item. Without it, an item is a message, or a reference if it has only an id.",
+      "a string or null",
+      "message",
     ),
     role: Type.Optional(
       Type.String({
@@ -31,14 +29,10 @@ const InputItem = Type.Object(
         [EXPECTED]: "a non-empty string",
       }),
     ),
-    content: Type.Optional(
-      Type.Unknown({ description: "The text of a message, or its parts.", examples: ["Say hello."] }),
-    ),
-    output: Type.Optional(Type.Unknown({ description: "What a tool returned: text, or parts." })),
-    id: Type.Optional(Type.Unknown({ description: "The id of an item of an earlier response." })),
-    encrypted_content: Type.Optional(
-      Type.Unknown({ description: "Reasoning that the provider encrypted for a later request." }),
-    ),
+    content: passed("The text of a message, or its parts.", "Say hello."),
+    output: passed("What a tool returned: text, or parts."),
+    id: passed("The id of an item of an earlier response."),
+    encrypted_content: passed("Reasoning that the provider encrypted for a later request."),
   },
   { additionalProperties: true, description: "One item of the input.", [EXPECTED]: "an item object" },
 )
@@ -81,34 +75,34 @@ export const ResponsesRequest = Type.Object(
         [EXPECTED]: `a string, or an array of at most ${MAX_ITEMS} items`,
       }),
     ),
-    instructions: orNull(
+    instructions: checked(
       Type.String(),
       "A system or developer message before the input.",
       "a string or null",
     ),
-    tools: orNull(Tools, "The tools that the model may use.", "an array of tools, or null"),
-    max_output_tokens: Type.Optional(tokenLimit("The maximum number of output tokens, reasoning included.")),
-    stream: orNull(
+    tools: checked(Tools, "The tools that the model may use.", "an array of tools, or null"),
+    max_output_tokens: tokenLimit("The maximum number of output tokens, reasoning included."),
+    stream: checked(
       Type.Boolean(),
       "Whether to stream the response as server-sent events.",
       "true, false or null",
     ),
-    background: orNull(
+    background: checked(
       Type.Literal(false),
       "Not supported: the usage of a background response is not in its answer.",
       "false or null, because the usage of a background response is not in its answer",
     ),
-    previous_response_id: orNull(
+    previous_response_id: checked(
       Type.String(),
       "An earlier response that is part of the prompt. It is held at the model's `context_tokens`.",
       "a string or null",
     ),
-    conversation: orNull(
+    conversation: checked(
       Type.Union([Type.String(), open({})]),
       "A stored conversation that is part of the prompt. It is held at the model's `context_tokens`.",
       "a string, an object or null",
     ),
-    prompt: orNull(
+    prompt: checked(
       open({}),
       "A stored prompt template. It is held at the model's `context_tokens`.",
       "an object or null",
@@ -153,11 +147,3 @@ function bodyFault(body: unknown): GatewayError {
 }
 
 const compiled = TypeCompiler.Compile(ResponsesRequest)
-
-function orNull<Schema extends TSchema>(schema: Schema, description: string, expected: string) {
-  return Type.Optional(Type.Union([schema, Type.Null()], { description, [EXPECTED]: expected }))
-}
-
-function passed(description: string, example: unknown) {
-  return Type.Optional(Type.Unknown({ description, examples: [example] }))
-}

@@ -2,7 +2,7 @@ import { type Static, Type } from "@sinclair/typebox"
 import { Id, line, ownId, requestBody, TIME, Time, timeField, trueOrFalse } from "./admin.ts"
 import { eventTypes } from "./events.ts"
 import { EXPECTED } from "./fault.ts"
-import { fields, nullable, oneOf, text, titled } from "./field.ts"
+import { choice, fields, nullable, oneOf, optional, text, titled } from "./field.ts"
 import { MAX_SKIPPED, sinkKinds } from "./sink-kinds.ts"
 
 /** Sinks of events: requests and answers under `/admin/sinks` (D96). */
@@ -13,7 +13,7 @@ const TYPES = `an array of ${eventTypes.join(", ")}`
 const own = fields({
   id: titled("ID", Id),
   name: Type.String(),
-  kind: Type.String({ enum: [...sinkKinds] }),
+  kind: choice(sinkKinds),
   url: titled("Address", Type.String()),
   meter: nullable(
     text("The `event_name` of Stripe's meter, or the `code` of Lago's metric; null for the other kinds."),
@@ -26,7 +26,7 @@ const own = fields({
   allow_private: Type.Boolean({ description: "Whether its address may be in a private network." }),
   state: titled(
     "State",
-    Type.String({ enum: [...sinkStates] }),
+    choice(sinkStates),
     "`failing`: its next event was refused and will be sent again at `retry_at`. `stopped`: it answered 410, refused an event for 7 days, or the feed cannot go on from its place, as `reason` says.",
   ),
   lag_seconds: titled(
@@ -104,25 +104,23 @@ export const NewSink = requestBody({
   }),
   kind: Type.Optional(oneOf(sinkKinds, "Who receives the events. The default is `webhook`.")),
   url: Url,
-  token: Type.Optional(Token),
-  meter: Type.Optional(
-    line(100, "For `stripe` the `event_name` of the meter; for `lago` the `code` of the metric."),
-  ),
-  types: Type.Optional(Types),
-  allow_private: Type.Optional(
-    trueOrFalse("Allows http, and addresses in private networks. Default: false."),
-  ),
-  from: Type.Optional(From),
+  ...optional({
+    token: Token,
+    meter: line(100, "For `stripe` the `event_name` of the meter; for `lago` the `code` of the metric."),
+    types: Types,
+    allow_private: trueOrFalse("Allows http, and addresses in private networks. Default: false."),
+    from: From,
+  }),
 })
 
-export const SinkChange = requestBody({
-  url: Type.Optional(Url),
-  token: Type.Optional(Token),
-  types: Type.Optional(Types),
-  paused: Type.Optional(
-    trueOrFalse("True stops the delivery; false continues it, also for a sink that was stopped."),
-  ),
-})
+export const SinkChange = requestBody(
+  optional({
+    url: Url,
+    token: Token,
+    types: Types,
+    paused: trueOrFalse("True stops the delivery; false continues it, also for a sink that was stopped."),
+  }),
+)
 
 export const KEEP_HOURS = 24
 const MAX_KEEP_HOURS = 168

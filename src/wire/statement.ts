@@ -1,7 +1,7 @@
 import { type Static, Type } from "@sinclair/typebox"
 import { Count, Id, Money, Time } from "./admin.ts"
 import { recordedKinds } from "./credits.ts"
-import { resource, titled } from "./field.ts"
+import { choice, resource, titled } from "./field.ts"
 import { id, moment, month, query, word } from "./parameter.ts"
 
 /** Statements of accounts, and the trial balance (D106). */
@@ -42,7 +42,7 @@ export const TrialBalanceQuery = query({
 const moneyOf = (title: string, description: string) => titled(title, Type.String({ ...Money, description }))
 
 export const StatedCredits = resource({
-  kind: Type.String({ enum: [...recordedKinds] }),
+  kind: choice(recordedKinds),
   credits: Count,
   amount: Money,
 })

@@ -2,7 +2,7 @@ import { type Static, Type } from "@sinclair/typebox"
 import { Count, Milliseconds, Money, Time } from "./admin.ts"
 import { bases, failures, states } from "./call.ts"
 import { invalidField } from "./fault.ts"
-import { count, nullable, resource, text, titled } from "./field.ts"
+import { choice, count, nullable, resource, text, titled } from "./field.ts"
 import { id, ids, model, moment, query, wholeNumber, word } from "./parameter.ts"
 
 /** The query strings of the operators' statistics (D51). */
@@ -59,7 +59,6 @@ export function statisticsSpan(query: Static<typeof StatisticsQuery>, now: Date)
 /** The answers of the operators' statistics (D51): sums over calls, by the time they ended. */
 
 const Tokens = Type.Integer()
-const oneOf = (words: readonly string[]) => Type.String({ enum: [...words] })
 const span = { from: Time, to: Time }
 
 /** Each list has one entry per step. A correction counts with its difference, so a sum can be negative (D48). */
@@ -86,7 +85,7 @@ export type TimelineGroup = Static<typeof TimelineGroup>
 
 export const TimelineBody = Type.Object({
   ...span,
-  by: oneOf(splits),
+  by: choice(splits),
   step_s: Type.Integer({
     minimum: 60,
     description: "The length of a step in seconds. Steps start at multiples of it since 1970, in UTC.",
@@ -130,9 +129,9 @@ export const OutcomesBody = Type.Object({
   ...span,
   data: Type.Array(
     Type.Object({
-      state: oneOf(states),
-      basis: oneOf(bases),
-      failure: Type.Union([oneOf(failures), Type.Null()]),
+      state: choice(states),
+      basis: choice(bases),
+      failure: nullable(choice(failures)),
       calls: Count,
       charge: Money,
     }),
@@ -144,7 +143,7 @@ export type OutcomesBody = Static<typeof OutcomesBody>
 /** An entry of `GET /admin/upstreams`: the status of one upstream in one process (D51). */
 export const UpstreamBody = resource({
   name: titled("Upstream", Type.String()),
-  family: Type.String({ enum: ["chat", "messages"] }),
+  family: choice(["chat", "messages"]),
   models: Type.Array(Type.String(), {
     description: "The models that it can serve, by the names that clients use.",
   }),
@@ -157,7 +156,7 @@ export const UpstreamBody = resource({
   ),
   state: titled(
     "State",
-    Type.String({ enum: ["ready", "open", "trying"] }),
+    choice(["ready", "open", "trying"]),
     "`ready`: receives calls. `open`: skipped after five consecutive failures, of which one could not be sent or which were of two accounts. `trying`: one call is testing whether it works again.",
   ),
   failures: titled("Consecutive failures", count("The number of consecutive failures.")),
@@ -176,11 +175,10 @@ export const UpstreamBody = resource({
     Type.Array(
       Type.Object({
         name: text("The name in the configuration; empty for the only key."),
-        state: Type.String({
-          enum: ["ready", "rate_limited", "refused"],
-          description:
-            "`rate_limited`: the provider limited the rate of a model. `refused`: the provider refused the key, or the account behind it is empty. Such a key is asked only if no other is ready.",
-        }),
+        state: choice(
+          ["ready", "rate_limited", "refused"],
+          "`rate_limited`: the provider limited the rate of a model. `refused`: the provider refused the key, or the account behind it is empty. Such a key is asked only if no other is ready.",
+        ),
         rests_ms: nullable(Type.Integer(), "Milliseconds until it is asked again; null if it is ready."),
       }),
     ),
