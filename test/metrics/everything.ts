@@ -57,36 +57,49 @@ export const compared: ComparedUsage = {
 
 /** Metrics that have something to say of everything there is. */
 export function everything(metrics: Metrics = createMetrics()): Metrics {
-  metrics.watchCalls(() => ({ count: 1, held_nano: 1n }))
-  metrics.watchDepths(() => ({ hold: 1, end: 0, standing: 0, spool: 1 }))
-  metrics.watchBreakers(() => [[upstream.name, false]])
+  metrics.watchCalls(() => ({ count: 2, held_nano: 32_810n }))
+  metrics.watchDepths(() => ({ hold: 3, end: 0, standing: 0, spool: 7 }))
+  metrics.watchBreakers(() => [
+    [upstream.name, true],
+    ["spare", false],
+  ])
   metrics.watchReady(() => true)
-  metrics.watchShards(() => [["main", true]])
+  metrics.watchShards(() => [
+    ["main", true],
+    ["two", false],
+  ])
   metrics.answered("/v1/chat/completions", 402, "insufficient_balance")
   metrics.keyLimited("in_flight")
   metrics.budgetReached({ selector: "group", unit: "usd", period: "month" })
   metrics.pricesChanged()
   metrics.repeated()
+  metrics.answered("/v1/models", 200, null)
   metrics.attempted(upstream, 200, 40)
+  metrics.attempted(upstream, "unreachable", 1)
   metrics.tokensCounted("claude-sonnet")
   metrics.keepalive()
   metrics.latencyAdded("before", 2)
   metrics.latencyAdded("after", 2)
   metrics.belowCost(call.model)
-  metrics.ended(call, { ...settled, charge_nano: call.amount_nano + 1n })
+  metrics.ended(call, { ...settled, charge_nano: call.amount_nano + 7n })
   metrics.ended(call, released)
   metrics.statement("hold", 64, 2)
-  metrics.expired(1)
+  metrics.expired(3)
   metrics.spooled()
   metrics.endIgnored()
   metrics.grants("main", { open: 2, nano: { left: 5n, expired: 7n, voided: 0n } })
-  metrics.prices("main", { account: 2, price_list: 1 })
-  metrics.audited({ checked_at: new Date(), violations: [] })
+  metrics.prices("main", { account: 2, price_list: 0 })
+  metrics.prices("second", { account: 1, price_list: 7 })
+  metrics.prices("main", { account: 3, price_list: 1 })
+  metrics.audited({ checked_at: new Date(1_000), violations: ["one"] })
+  metrics.audited({ checked_at: new Date(2_000), violations: [] })
   metrics.watchSinks(() => [["billing", 2]])
   metrics.eventSent("billing", "taken", 1)
   metrics.changed("billing", "done")
-  metrics.reconciled("openai", new Date(), compared)
-  metrics.spansExported(1)
-  metrics.spansDropped(1, "queue_full")
+  metrics.reconciled("openai", new Date(1_000), compared)
+  metrics.reconciled("anthropic", new Date(2_000), compared)
+  metrics.reconciled("openai", new Date(3_000), { ...compared, theirs: "14.3" })
+  metrics.spansExported(12)
+  metrics.spansDropped(3, "queue_full")
   return metrics
 }

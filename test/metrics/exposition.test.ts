@@ -4,59 +4,7 @@ import { join } from "node:path"
 import { createMetrics } from "../../src/metrics/metrics.ts"
 import { mergeMetrics } from "../../src/workers/supervisor.ts"
 import { everything } from "./everything.ts"
-import { type Family, lint, parseExposition } from "./exposition.ts"
-
-describe("the strict reader refuses", () => {
-  const HEAD = "# HELP a_seconds A.\n# TYPE a_seconds"
-  const bucket = (le: string, value: number) => `a_seconds_bucket{le="${le}"} ${value}`
-  const histogram = (...lines: string[]) => [`${HEAD} histogram`, ...lines, ""].join("\n")
-  const rows: [string, string][] = [
-    ["a sample without a head", "a 1\n"],
-    ["a help without a type", "# HELP a A.\na 1\n"],
-    ["a type of another metric", "# HELP a A.\n# TYPE b gauge\na 1\n"],
-    ["a type that there is not", "# HELP a A.\n# TYPE a meter\na 1\n"],
-    ["a metric in two places", "# HELP a A.\n# TYPE a gauge\na 1\n# HELP a A.\n# TYPE a gauge\na 1\n"],
-    ["a series twice", '# HELP a A.\n# TYPE a gauge\na{b="1",c="2"} 1\na{c="2",b="1"} 1\n'],
-    ["a label twice", '# HELP a A.\n# TYPE a gauge\na{b="1",b="2"} 1\n'],
-    ["a label without quotes", "# HELP a A.\n# TYPE a gauge\na{b=1} 1\n"],
-    ["a quote that is not escaped", '# HELP a A.\n# TYPE a gauge\na{b="""} 1\n'],
-    ["what is no number", "# HELP a A.\n# TYPE a gauge\na one\n"],
-    ["a counter below 0", "# HELP a_total A.\n# TYPE a_total counter\na_total -1\n"],
-    ["a last line without an end", "# HELP a A.\n# TYPE a gauge\na 1"],
-    ["a histogram without +Inf", histogram(bucket("1", 1), "a_seconds_sum 1", "a_seconds_count 1")],
-    [
-      "a histogram that shrinks",
-      histogram(bucket("1", 2), bucket("+Inf", 1), "a_seconds_sum 1", "a_seconds_count 1"),
-    ],
-    [
-      "buckets in disorder",
-      histogram(bucket("2", 1), bucket("1", 1), bucket("+Inf", 1), "a_seconds_sum 1", "a_seconds_count 1"),
-    ],
-    ["a count of its own", histogram(bucket("+Inf", 1), "a_seconds_sum 1", "a_seconds_count 2")],
-    ["a histogram without a sum", histogram(bucket("+Inf", 1), "a_seconds_count 1")],
-  ]
-  test.each(rows)("%s", (_, text) => {
-    expect(() => parseExposition(text)).toThrow()
-  })
-
-  test("and complains of names that say too little or too much", () => {
-    const family = (name: string, type: string): Family => ({ name, type, help: "A.", samples: [] })
-    const wrong = [
-      "a:counter",
-      "a_total:gauge",
-      "a_count:gauge",
-      "aB:gauge",
-      "a_gauge:gauge",
-      "a_ms:gauge",
-      "a_s:gauge",
-    ]
-    for (const text of wrong) {
-      const [name = "", type = ""] = text.split(":")
-      expect(lint(family(name, type))).toHaveLength(1)
-    }
-    expect(lint(family("a_seconds_total", "counter"))).toEqual([])
-  })
-})
+import { lint, parseExposition } from "./exposition.ts"
 
 describe("D53 what is printed", () => {
   test("is strictly Prometheus' format, and the linter has nothing to say of what is ours", async () => {
