@@ -1,16 +1,14 @@
 import { sql } from "drizzle-orm"
 import { BatchQueue } from "../database/batch-queue.ts"
 import type { Runner } from "../database/connection.ts"
-import { errorCode } from "../database/database-errors.ts"
-import { Withdrawn } from "../database/queued.ts"
 import { booleanOf, firstAndLast, isItem, jsonOf, names, statement } from "../database/statement.ts"
 import type { AttemptEntry } from "../entries.ts"
 import type { LedgerLog } from "../events.ts"
 import { h } from "../schema/aliases.ts"
 import { attempts } from "../schema/attempts.ts"
 import { holds } from "../schema/tables.ts"
-import { PendingWrites, RecentWrites } from "./pending-writes.ts"
 import { type Spool, spoolKey } from "./spool.ts"
+import { SpooledWrites, type WriteOutcome } from "./spooled-writes.ts"
 
 /** Deadline of one statement. It is then retried. */
 const STATEMENT_MS = 5_000
@@ -55,61 +53,40 @@ export async function writeAttempts(
   return rows.map((row) => booleanOf(row, "is_held"))
 }
 
-/** The result of an attempt: written, without a hold, `refused` for its data, or `unwritten` when the queue was stopped. */
-export type AttemptOutcome = "applied" | "none" | "refused" | "unwritten"
-
 /** The source of an attempt: its call, a file of the spool, or memory, because the database may have lost it. */
 type Origin = "call" | "spool" | "memory"
 
-interface QueuedAttempts {
+interface QueuedAttempt {
   readonly attempt: AttemptEntry
   readonly origin: Origin
   readonly since_ms: number
-  readonly resolve: (written: AttemptOutcome) => void
+  resolve: ((written: WriteOutcome) => void) | null
 }
 
-/** Writes failed attempts in the background (D93), each until it is in the ledger, and spools it until then. */
-export class AttemptQueue {
-  readonly #queue: BatchQueue<QueuedAttempts, boolean>
+/** Writes failed attempts (D93). */
+export class AttemptQueue extends SpooledWrites<QueuedAttempt, boolean, AttemptEntry> {
+  protected readonly queue: BatchQueue<QueuedAttempt, boolean>
   readonly #spool: Spool
-  readonly #log: LedgerLog
-  readonly #pending = new PendingWrites<QueuedAttempts>((item) => this.#spoolAttempt(item))
-  readonly #recent = new RecentWrites<AttemptEntry>()
   /** Attempts whose hold the database has lost. The end of their call writes it again (D73). */
   #unheld: AttemptEntry[] = []
 
   constructor(connection: Runner, spool: Spool, log: LedgerLog) {
+    super(log, "the database refused an attempt: it is kept in the spool")
     this.#spool = spool
-    this.#log = log
-    this.#queue = new BatchQueue<QueuedAttempts, boolean>(connection, {
+    this.queue = new BatchQueue<QueuedAttempt, boolean>(connection, {
       accountOf: ({ attempt }) => attempt.account_id,
       run: (runner, items) =>
         writeAttempts(
           runner,
           items.map(({ attempt }) => attempt),
         ),
-      onFirstFailure: (item) => this.#spoolAttempt(item),
+      onFirstFailure: (item) => this.spool(item),
     })
-  }
-
-  drained(): Promise<void> {
-    return this.#pending.drained()
   }
 
   /** Resolves once the attempt is in the ledger, or is in the spool and cannot be written now. */
-  write(attempt: AttemptEntry, origin: Origin = "call"): Promise<AttemptOutcome> {
-    return new Promise((resolve) => {
-      const item: QueuedAttempts = { attempt, origin, since_ms: performance.now(), resolve }
-      this.#pending.add(item)
-      try {
-        this.#queue.add(item, Number.POSITIVE_INFINITY, false, {
-          resolve: (_, is_held) => this.#done(item, is_held),
-          reject: (_, error) => this.#failed(item, error),
-        })
-      } catch (error) {
-        this.#failed(item, error)
-      }
-    })
+  write(attempt: AttemptEntry, origin: Origin = "call"): Promise<WriteOutcome> {
+    return new Promise((resolve) => this.add({ attempt, origin, since_ms: performance.now(), resolve }))
   }
 
   /** Writes those again whose hold was missing; with `has_lost`, also all that the database may have lost (D73). */
@@ -117,48 +94,27 @@ export class AttemptQueue {
     const unheld = this.#unheld
     this.#unheld = []
     for (const attempt of unheld) void this.write(attempt)
-    if (has_lost) for (const attempt of this.#recent.list) void this.write(attempt, "memory")
-    this.#recent.forgetEarlier()
+    if (has_lost) for (const attempt of this.recent) void this.write(attempt, "memory")
+    this.forgetEarlier()
   }
 
-  stop(): void {
-    this.#queue.stop()
-    this.#pending.stop()
-  }
-
-  #done(item: QueuedAttempts, is_held: boolean): void {
-    const { attempt } = item
+  protected done(item: QueuedAttempt, is_held: boolean): void {
+    const { attempt, origin } = item
     if (is_held) {
-      if (item.origin !== "memory") this.#recent.add(attempt)
+      if (origin !== "memory") this.remember(attempt)
       this.#spool.delete(spoolKey(item))
-      this.#finish(item, "applied")
-      return
+    } else {
+      this.spool(item)
+      if (origin !== "spool") this.#unheld.push(attempt)
     }
-    this.#spoolAttempt(item)
-    if (item.origin !== "spool") this.#unheld.push(attempt)
-    this.#finish(item, "none")
+    this.finish(item, is_held ? "applied" : "none")
   }
 
-  #failed(item: QueuedAttempts, error: unknown): void {
-    this.#spoolAttempt(item)
-    if (error instanceof Withdrawn) {
-      this.#finish(item, "unwritten")
-      return
-    }
-    const { id } = item.attempt
-    this.#log.error(
-      { id, code: errorCode(error) },
-      "the database refused an attempt: it is kept in the spool",
-    )
-    this.#finish(item, "refused")
-  }
-
-  #finish(item: QueuedAttempts, written: AttemptOutcome): void {
-    item.resolve(written)
-    this.#pending.delete(item)
-  }
-
-  #spoolAttempt({ attempt, origin }: QueuedAttempts): void {
+  protected spool({ attempt, origin }: QueuedAttempt): void {
     if (origin !== "spool") this.#spool.add({ attempt })
+  }
+
+  protected callOf({ attempt }: QueuedAttempt): string {
+    return attempt.id
   }
 }

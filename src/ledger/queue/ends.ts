@@ -1,15 +1,13 @@
 import { BatchQueue, capFor } from "../database/batch-queue.ts"
 import type { DatabaseConnection } from "../database/connection.ts"
-import { errorCode } from "../database/database-errors.ts"
-import { type Waiter, Withdrawn } from "../database/queued.ts"
 import type { End, Hold } from "../entries.ts"
 import type { LedgerEvents, LedgerLog } from "../events.ts"
 import { endBatch } from "../money/end.ts"
 import type { EndResult } from "../money/end-exact.ts"
 import { restoreBatch } from "../money/restore.ts"
 import type { Outstanding } from "./outstanding.ts"
-import { PendingWrites, RecentWrites } from "./pending-writes.ts"
 import type { Spool, SpooledEnd } from "./spool.ts"
+import { SpooledWrites, type WriteOutcome } from "./spooled-writes.ts"
 
 interface QueuedEnd extends SpooledEnd {
   /** True for an end from a file of the spool. */
@@ -17,29 +15,19 @@ interface QueuedEnd extends SpooledEnd {
   readonly since_ms: number
   /** True once its missing hold was written again. */
   is_restored: boolean
-  /** Set to null after the call, so that a remembered end does not retain its promise. */
-  resolve: ((written: EndOutcome) => void) | null
+  resolve: ((written: WriteOutcome) => void) | null
 }
 
-/** The result of an end: written, `refused` for its data, or `unwritten` when the queue was stopped. */
-export type EndOutcome = Exclude<EndResult, "conflict" | "delayed"> | "refused" | "unwritten"
-
-/** Ends holds: tries each end until it is in the ledger, and spools it until then (D27). */
-export class EndQueue {
-  readonly #ends: BatchQueue<QueuedEnd, EndResult>
+/** Ends holds (D27). */
+export class EndQueue extends SpooledWrites<QueuedEnd, EndResult, SpooledEnd> {
+  protected readonly queue: BatchQueue<QueuedEnd, EndResult>
   readonly #restores: BatchQueue<Hold, null>
   readonly #outstanding: Outstanding
   readonly #spool: Spool
   readonly #on: LedgerEvents
   readonly #log: LedgerLog
-  readonly #pending = new PendingWrites<QueuedEnd>((item) => this.#spoolEnd(item))
-  readonly #recent = new RecentWrites<SpooledEnd>()
   /** Ends without a hold, by call id: this process cannot write them (D13). */
   readonly #unheld = new Map<string, SpooledEnd>()
-  readonly #waiter: Waiter<QueuedEnd, EndResult> = {
-    resolve: ({ item }, ended) => this.#handleResult(item, ended),
-    reject: ({ item }, error) => this.#failed(item, error),
-  }
 
   /** `restores` is a separate connection, so that no end waits for it. */
   constructor(
@@ -51,13 +39,14 @@ export class EndQueue {
     on: LedgerEvents,
     log: LedgerLog,
   ) {
+    super(log, "the database refused a settlement: it is kept in the spool")
     this.#outstanding = outstanding
     this.#spool = spool
     this.#on = on
     this.#log = log
-    this.#ends = new BatchQueue<QueuedEnd, EndResult>(
+    this.queue = new BatchQueue<QueuedEnd, EndResult>(
       connection,
-      { accountOf: (item) => item.account_id, run: endBatch, onFirstFailure: (item) => this.#spoolEnd(item) },
+      { accountOf: (item) => item.account_id, run: endBatch, onFirstFailure: (item) => this.spool(item) },
       { cap: capFor(outstanding) },
     )
     this.#restores = new BatchQueue(restores, {
@@ -67,20 +56,11 @@ export class EndQueue {
   }
 
   get depth(): number {
-    return this.#ends.depth
+    return this.queue.depth
   }
 
   get unheld(): readonly SpooledEnd[] {
     return [...this.#unheld.values()]
-  }
-
-  /** Ends that were written in the last 10 s at least, in case a failover has lost them (D73). */
-  get recent(): readonly SpooledEnd[] {
-    return this.#recent.list
-  }
-
-  forgetEarlier(): void {
-    this.#recent.forgetEarlier()
   }
 
   /** Writes an end again that the database has lost. */
@@ -93,70 +73,42 @@ export class EndQueue {
     }
   }
 
-  drained(): Promise<void> {
-    return this.#pending.drained()
-  }
-
   /** Resolves once the end is in the ledger, or is in the spool and cannot be written by this process. */
-  end(end: End): Promise<EndOutcome> {
+  end(end: End): Promise<WriteOutcome> {
     const hold = this.#outstanding.find(end.id) ?? null
-    return new Promise((resolve) => this.#write(end, hold?.account_id ?? "", hold, false, resolve))
+    return this.#write({ account_id: hold?.account_id ?? "", end, hold }, false)
   }
 
   /** Resolves when an end that is not in the ledger yet is in the spool on the disk, or the disk has refused it. */
   spooled(id: string): Promise<void> {
-    if (!this.#spool.has(id)) this.#pending.reportOverdue()
+    if (!this.#spool.has(id)) this.spoolOverdue()
     return this.#spool.synced(id)
   }
 
   /** An end from another process' file. */
-  resubmit({ account_id, end, hold }: SpooledEnd): Promise<EndOutcome> {
-    return new Promise((resolve) => this.#write(end, account_id, hold, true, resolve))
+  resubmit(spooled: SpooledEnd): Promise<WriteOutcome> {
+    return this.#write(spooled, true)
   }
 
-  stop(): void {
-    this.#ends.stop()
+  override stop(): void {
+    super.stop()
     this.#restores.stop()
-    this.#pending.stop()
   }
 
-  #write(
-    end: End,
-    account_id: string,
-    hold: Hold | null,
-    on_disk: boolean,
-    resolve: (written: EndOutcome) => void,
-  ): void {
-    const item: QueuedEnd = {
-      end,
-      account_id,
-      hold,
-      on_disk,
-      since_ms: performance.now(),
-      is_restored: false,
-      resolve,
-    }
-    this.#pending.add(item)
-    this.#enqueue(item)
+  #write({ account_id, end, hold }: SpooledEnd, on_disk: boolean): Promise<WriteOutcome> {
+    const queued = { account_id, end, hold, on_disk, since_ms: performance.now(), is_restored: false }
+    return new Promise((resolve) => this.add({ ...queued, resolve }))
   }
 
-  #enqueue(item: QueuedEnd): void {
-    try {
-      this.#ends.add(item, Number.POSITIVE_INFINITY, false, this.#waiter)
-    } catch (error) {
-      this.#failed(item, error)
-    }
-  }
-
-  #handleResult(item: QueuedEnd, ended: EndResult): void {
+  protected done(item: QueuedEnd, ended: EndResult): void {
     if (ended === "conflict" || ended === "delayed") {
       // The snapshot of the next statement has the row that this one conflicted with.
-      this.#enqueue(item)
+      this.enqueue(item)
       return
     }
     const { account_id, end, hold } = item
     if (ended === "none") {
-      this.#spoolEnd(item)
+      this.spool(item)
       if (hold !== null && !item.is_restored) {
         void this.#restore(item, hold)
         return
@@ -164,11 +116,11 @@ export class EndQueue {
       this.#unheld.set(end.id, { account_id, end, hold })
     } else {
       this.#unheld.delete(end.id)
-      if (ended === "applied") this.#recent.add(item)
+      if (ended === "applied") this.remember(item)
       else this.#on.endIgnored?.()
       this.#spool.delete(end.id)
     }
-    this.#finish(item, ended)
+    this.finish(item, ended)
   }
 
   /** Writes a hold that the database has lost, and then its end (D73). */
@@ -176,40 +128,28 @@ export class EndQueue {
     item.is_restored = true
     try {
       await this.#restores.add(hold).outcome
-      this.#enqueue(item)
+      this.enqueue(item)
     } catch (error) {
-      this.#failed(item, error)
+      this.failed(item, error)
     }
   }
 
-  #failed(item: QueuedEnd, error: unknown): void {
-    this.#spoolEnd(item)
-    if (error instanceof Withdrawn) {
-      this.#finish(item, "unwritten")
-      return
-    }
-    this.#log.error(
-      { id: item.end.id, code: errorCode(error) },
-      "the database refused a settlement: it is kept in the spool",
-    )
-    this.#finish(item, "refused")
-  }
-
-  #finish(item: QueuedEnd, written: EndOutcome): void {
+  protected override finish(item: QueuedEnd, written: WriteOutcome): void {
     if (!item.on_disk) this.#close(item.end.id, written)
-    item.resolve?.(written)
-    item.resolve = null
-    this.#pending.delete(item)
+    super.finish(item, written)
   }
 
   /** Removes the hold of this process' call, or keeps it if the end could not be written. */
-  #close(id: string, written: EndOutcome): void {
+  #close(id: string, written: WriteOutcome): void {
     if (written === "none")
       this.#log.error({ id }, "a settlement has no hold in the ledger: it is kept in the spool")
     if (written === "applied" || written === "closed") this.#outstanding.delete(id)
   }
 
-  #spoolEnd({ account_id, end, hold, on_disk }: QueuedEnd): void {
+  protected spool({ account_id, end, hold, on_disk }: QueuedEnd): void {
     if (!on_disk && this.#spool.add({ account_id, end, hold })) this.#on.spooled?.()
+  }
+  protected callOf({ end }: QueuedEnd): string {
+    return end.id
   }
 }

@@ -4,9 +4,10 @@ import { statement } from "../database/statement.ts"
 import type { LedgerLog } from "../events.ts"
 import { g } from "../schema/aliases.ts"
 import { gateways } from "../schema/tables.ts"
-import type { AttemptOutcome, AttemptQueue } from "./attempts.ts"
-import type { EndOutcome, EndQueue } from "./ends.ts"
+import type { AttemptQueue } from "./attempts.ts"
+import type { EndQueue } from "./ends.ts"
 import type { Spool, SpoolFile } from "./spool.ts"
+import type { WriteOutcome } from "./spooled-writes.ts"
 
 const STATEMENT_MS = 5_000
 
@@ -57,7 +58,7 @@ export class Replay {
     const attempted = await Promise.all(
       attempts.map((attempt) => this.#parts.attempts.write(attempt, "spool")),
     )
-    const count = (results: readonly (EndOutcome | AttemptOutcome)[], word: EndOutcome | AttemptOutcome) =>
+    const count = (results: readonly WriteOutcome[], word: WriteOutcome) =>
       results.filter((result) => result === word).length
     const applied = count(ended, "applied")
     if (applied > 0) log.info({ path, ends: applied }, "wrote the spooled settlements of another process")
