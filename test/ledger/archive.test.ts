@@ -1,5 +1,4 @@
 import { describe, expect, test } from "bun:test"
-import { floorId, nextId } from "../../src/id.ts"
 import { archiveOf, detachMonth, dropMonth, noteDump } from "../../src/ledger/archive/archive.ts"
 import { audit } from "../../src/ledger/archive/audit.ts"
 import { checkDump, dumpPart } from "../../src/ledger/archive/dump.ts"
@@ -15,7 +14,17 @@ import { getCall, listCalls } from "../../src/ledger/reports/calls.ts"
 import { checkDay, firstDay, sumHours } from "../../src/ledger/reports/sum-hours.ts"
 import { sumUsage } from "../../src/ledger/reports/usage-sums.ts"
 import { thrown } from "../support/thrown.ts"
-import { failureOf, falsify, holdOf, lockWaiters, nth, settled, testGateway } from "./test-database.ts"
+import {
+  failureOf,
+  falsify,
+  holdOf,
+  idAt,
+  lockWaiters,
+  nth,
+  openTransaction,
+  settled,
+  testGateway,
+} from "./test-database.ts"
 
 /** D75: months that are detached. One month goes all the way, so the tests are in its order. */
 
@@ -51,7 +60,7 @@ await falsify(db.sql, (tx) => tx`UPDATE tollgate.credits SET created_at = '2020-
 await sumHours(db.database.upkeep, running)
 
 async function settledAt(at: Date): Promise<void> {
-  const hold = holdOf(account, 10_000n, { id: `${floorId(at).slice(0, 14)}7${nextId().slice(15)}` })
+  const hold = holdOf(account, 10_000n, { id: idAt(at) })
   expect(await holdBatch(connection, gateway_id, [hold], 300)).toEqual([{ outcome: "held" }])
   await endBatch(connection, [{ end: settled(hold.id, CHARGE_NANO), hold }], 300)
   // In another order than theirs.
@@ -123,14 +132,7 @@ describe("D75: a month", () => {
 
   test("is detached without a call that waits; what an older transaction delays is completed later", async () => {
     await falsify(db.sql, (tx) => tx`UPDATE tollgate.attempts SET xid = '3'`)
-    const release = Promise.withResolvers<void>()
-    const locked = Promise.withResolvers<void>()
-    const reading = db.sql.begin(async (tx) => {
-      await tx`SELECT count(*) FROM tollgate.holds`
-      locked.resolve()
-      await release.promise
-    })
-    await locked.promise
+    const reading = await openTransaction(db.sql, (tx) => tx`SELECT count(*) FROM tollgate.holds`)
     const accounts = await db.sql.reserve()
     await accounts`BEGIN`
     await accounts`LOCK TABLE tollgate.accounts`
@@ -149,8 +151,7 @@ describe("D75: a month", () => {
     await settledAt(next)
     ids.pop()
     expect(await detaching).toBe("PostgresError")
-    release.resolve()
-    await reading
+    await reading.commit()
     expect(await Promise.all([detach(NOW), detach(NOW)])).toContain(month)
     const [last] = await db.sql`SELECT last_series, last_xid FROM tollgate.months WHERE month = ${month}`
     expect(last).toMatchObject({ last_series: 1, last_xid: expect.any(String) })

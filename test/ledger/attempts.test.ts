@@ -1,12 +1,9 @@
 import { describe, expect, test } from "bun:test"
-import { readdir } from "node:fs/promises"
-import { join } from "node:path"
 import { readMigrationFiles } from "drizzle-orm/migrator"
 import { floorId, nextId } from "../../src/id.ts"
 import { audit } from "../../src/ledger/archive/audit.ts"
 import { addMonths } from "../../src/ledger/archive/months.ts"
 import type { Runner } from "../../src/ledger/database/connection.ts"
-import { openDatabase } from "../../src/ledger/database/database.ts"
 import { MIGRATIONS } from "../../src/ledger/database/migration.ts"
 import type { AttemptEntry, Hold } from "../../src/ledger/entries.ts"
 import { AttemptQueue } from "../../src/ledger/queue/attempts.ts"
@@ -16,8 +13,11 @@ import { getCall, getCallOf } from "../../src/ledger/reports/calls.ts"
 import { DatabaseProxy } from "../support/proxy.ts"
 import {
   falsify,
+  filesIn,
   holdOf,
+  ledgerAt,
   openTestDatabase,
+  RENEWING,
   released,
   silent,
   type TestDatabase,
@@ -28,8 +28,6 @@ import {
 /** D93: an attempt that did not become the answer of its call is an entry of its own, written when it failed. */
 
 const db = await testDatabase()
-
-const RENEWING = { renew_ms: 20, expire_ms: 60_000 }
 
 const attemptOf = ({ id, account_id }: Hold, changes: Partial<AttemptEntry> = {}): AttemptEntry => ({
   id,
@@ -47,7 +45,6 @@ const written = async ({ id }: Pick<Hold, "id">) => [
     FROM tollgate.attempts WHERE id = ${id} ORDER BY ordinal`),
 ]
 const untilWritten = (hold: Hold, count = 1) => until(async () => (await written(hold)).length === count)
-const filesIn = (data_dir: string) => readdir(join(data_dir, "spool")).catch(() => [])
 
 async function held(ledger: { hold(hold: Hold): Promise<unknown> }): Promise<Hold> {
   const hold = holdOf(await db.account(1_000n), 100n)
@@ -103,10 +100,8 @@ describe("D93 an attempt", () => {
 
   test("that the database does not take is on the disk, and in the journal once it does", async () => {
     const proxy = await DatabaseProxy.start(db.address)
-    const database = await openDatabase(proxy.address)
     const data_dir = await db.folder()
-    const ledger = await db.ledger({ database, data_dir })
-    await database.close()
+    const ledger = await ledgerAt(db, proxy.address, { data_dir })
     const hold = await held(ledger)
     proxy.refuse()
     ledger.attempted(attemptOf(hold))
@@ -160,9 +155,7 @@ describe("D93 an attempt", () => {
 
   test("that a failover lost is written again after the outage", async () => {
     const proxy = await DatabaseProxy.start(db.address)
-    const database = await openDatabase(proxy.address)
-    const ledger = await db.ledger({ database, lease: RENEWING })
-    await database.close()
+    const ledger = await ledgerAt(db, proxy.address, { lease: RENEWING })
     const hold = await held(ledger)
     ledger.attempted(attemptOf(hold))
     await untilWritten(hold)

@@ -4,7 +4,6 @@ import { changeKey } from "../../src/ledger/accounts/keys.ts"
 import { audit } from "../../src/ledger/archive/audit.ts"
 import type { Violation } from "../../src/ledger/archive/violations.ts"
 import type { End } from "../../src/ledger/entries.ts"
-import { Checkpoints } from "../../src/ledger/money/checkpoints.ts"
 import { endBatch } from "../../src/ledger/money/end.ts"
 import { expireBatch } from "../../src/ledger/money/expire.ts"
 import { holdBatch } from "../../src/ledger/money/hold.ts"
@@ -12,6 +11,7 @@ import { registerTerms } from "../../src/ledger/money/terms.ts"
 import { closeIds } from "../../src/ledger/money/tombstone.ts"
 import {
   type Account,
+  checkpointOf,
   falsify,
   holdOf,
   nth,
@@ -19,6 +19,7 @@ import {
   openTestDatabase,
   released,
   settled,
+  writeCheckpoints,
 } from "./test-database.ts"
 
 /** D55: the audit recomputes everything from the entries, so that it finds whatever is not as they say. */
@@ -54,14 +55,8 @@ async function ended(account: Account, end: (id: string) => End = (id) => settle
 
 async function expired(account: Account) {
   const hold = await held(account)
-  const checkpoint = {
-    id: hold.id,
-    charge_nano: SEEN_COST,
-    basis: "partial" as const,
-    usage: SEEN,
-    terms_id: null,
-  }
-  await new Checkpoints(connection, () => gateway_id).write([checkpoint])
+  const seen = checkpointOf(hold.id, SEEN_COST, { basis: "partial", usage: SEEN })
+  await writeCheckpoints(connection, gateway_id, seen)
   await expireBatch(connection, [hold], 300)
   return hold
 }

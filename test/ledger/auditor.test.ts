@@ -1,13 +1,22 @@
 import { expect, test } from "bun:test"
 import fc from "fast-check"
 import type { Hold } from "../../src/ledger/entries.ts"
-import { Checkpoints } from "../../src/ledger/money/checkpoints.ts"
 import { endBatch } from "../../src/ledger/money/end.ts"
 import { expireBatch } from "../../src/ledger/money/expire.ts"
 import { holdBatch } from "../../src/ledger/money/hold.ts"
 import { closeIds } from "../../src/ledger/money/tombstone.ts"
 import { Auditor } from "./auditor.ts"
-import { type Account, holdOf, nth, released, settled, standings, testDatabase } from "./test-database.ts"
+import {
+  type Account,
+  checkpointOf,
+  holdOf,
+  nth,
+  released,
+  settled,
+  standings,
+  testDatabase,
+  writeCheckpoints,
+} from "./test-database.ts"
 
 /**
  * Random batches, one after the other over several connections: every answer and every entry is what the auditor says.
@@ -58,14 +67,8 @@ test("D55 the ledger and the auditor agree after every step", async () => {
         } else if (kind === "expire") {
           expect(await expireBatch(connection, distinct, 300)).toEqual(auditor.expire(ids))
         } else if (kind === "checkpoint") {
-          const charges = ids.map((id, place) => ({
-            id,
-            charge_nano: BigInt(place),
-            basis: "estimate" as const,
-            usage: null,
-            terms_id: null,
-          }))
-          await new Checkpoints(connection, () => gateway_id).write(charges)
+          const charges = ids.map((id, place) => checkpointOf(id, BigInt(place)))
+          await writeCheckpoints(connection, gateway_id, ...charges)
           auditor.checkpoint(charges)
         } else {
           expect(await closeIds(connection, gateway_id, distinct, 300)).toEqual(auditor.close(distinct))

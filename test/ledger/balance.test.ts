@@ -2,13 +2,20 @@ import { expect, test } from "bun:test"
 import fc from "fast-check"
 import { credit } from "../../src/ledger/accounts/credits.ts"
 import type { Hold } from "../../src/ledger/entries.ts"
-import { Checkpoints } from "../../src/ledger/money/checkpoints.ts"
 import { endBatch } from "../../src/ledger/money/end.ts"
 import { expireBatch } from "../../src/ledger/money/expire.ts"
 import { holdBatch } from "../../src/ledger/money/hold.ts"
 import { closeIds } from "../../src/ledger/money/tombstone.ts"
 import { balanceAt, type PastBalance } from "../../src/ledger/reports/balance.ts"
-import { type Account, holdOf, released, settled, testGateway } from "./test-database.ts"
+import {
+  type Account,
+  checkpointOf,
+  holdOf,
+  released,
+  settled,
+  testGateway,
+  writeCheckpoints,
+} from "./test-database.ts"
 
 /** D55: every entry has the ledger's time, so what an account had at any moment can be computed. */
 
@@ -55,14 +62,7 @@ test("D55 the balance and the held amount at any past moment are what was observ
         } else if (hold === undefined) {
           continue
         } else if (act === "expire") {
-          const checkpoint = {
-            id: hold.id,
-            charge_nano: nano,
-            basis: "estimate" as const,
-            usage: null,
-            terms_id: null,
-          }
-          await new Checkpoints(connection, () => gateway_id).write([checkpoint])
+          await writeCheckpoints(connection, gateway_id, checkpointOf(hold.id, nano))
           await expireBatch(connection, [hold], 300)
         } else {
           // A settlement may come late, and add a correction.

@@ -111,20 +111,13 @@ describe("an item is withdrawn soon after its deadline", () => {
 
   const four = ["a", "b", "c", "d"].map((name) => item(name, name))
 
-  test("while its batch is isolated, by halves", async () => {
-    expect(await withdrawn(four, failed("22P02"))).toEqual(four.map(() => "withdrawn"))
-  })
-
-  test("while its batch is separated, account by account", async () => {
-    expect(await withdrawn(four, failed("55P03"))).toEqual(four.map(() => "withdrawn"))
-  })
-
-  test("while its account is set aside", async () => {
-    expect(await withdrawn([item("a")], failed("55P03"))).toEqual(["withdrawn"])
-  })
-
-  test("while the whole queue backs off, or its next statement runs", async () => {
-    expect(await withdrawn(four, failed("40001"))).toEqual(four.map(() => "withdrawn"))
+  test.each([
+    ["its batch is isolated, by halves", four, "22P02"],
+    ["its batch is separated, account by account", four, "55P03"],
+    ["its account is set aside", [item("a")], "55P03"],
+    ["the whole queue backs off, or its next statement runs", four, "40001"],
+  ] as const)("while %s", async (_, items, code) => {
+    expect(await withdrawn(items, failed(code))).toEqual(items.map(() => "withdrawn"))
   })
 })
 

@@ -3,7 +3,6 @@ import { nextId } from "../../src/id.ts"
 import { buckets, recordOf } from "../../src/kinds.ts"
 import { audit } from "../../src/ledger/archive/audit.ts"
 import type { End } from "../../src/ledger/entries.ts"
-import { Checkpoints } from "../../src/ledger/money/checkpoints.ts"
 import { endBatch } from "../../src/ledger/money/end.ts"
 import { expireBatch } from "../../src/ledger/money/expire.ts"
 import { holdBatch } from "../../src/ledger/money/hold.ts"
@@ -11,7 +10,16 @@ import { registerTerms } from "../../src/ledger/money/terms.ts"
 import { lineOf, parseLine } from "../../src/ledger/queue/spool.ts"
 import { sumUsage } from "../../src/ledger/reports/usage-sums.ts"
 import { priceOf } from "../support/price.ts"
-import { type Account, call, FIRST, falsify, holdOf, settled, testGateway } from "./test-database.ts"
+import {
+  type Account,
+  call,
+  FIRST,
+  falsify,
+  holdOf,
+  settled,
+  testGateway,
+  writeCheckpoints,
+} from "./test-database.ts"
 
 /** D60: ends count their buckets, and the audit computes the charge from them. */
 
@@ -101,8 +109,7 @@ test("D60 expiry charges the buckets of the checkpoint, at the terms of the upst
   const account = await db.account(1_000_000n)
   const [hold, late] = [await held(account), await held(account)]
   const seen = { charge_nano: COST, basis: "partial", usage: USAGE, terms_id } as const
-  const checkpoints = new Checkpoints(connection, () => gateway_id)
-  await checkpoints.write([hold, late].map(({ id }) => ({ id, ...seen })))
+  await writeCheckpoints(connection, gateway_id, ...[hold, late].map(({ id }) => ({ id, ...seen })))
   expect(await expireBatch(connection, [hold, late], 300)).toEqual([true, true])
   expect(await call(db.sql, hold.id)).toMatchObject({ model: "card", buckets: COUNTS, state: "expired" })
   expect(await found()).toEqual([])
@@ -120,7 +127,7 @@ test("D48 sums of usage show what was counted of each bucket, corrections with t
   const account = await db.account(1_000_000n)
   const [ended, plain, late] = [await held(account), await held(account, FIRST), await held(account)]
   const seen = { id: late.id, charge_nano: COST, basis: "partial", usage: USAGE, terms_id } as const
-  await new Checkpoints(connection, () => gateway_id).write([seen])
+  await writeCheckpoints(connection, gateway_id, seen)
   await expireBatch(connection, [late], 300)
   const usage = { ...USAGE, buckets: { ...USAGE.buckets, web_search: 4 } }
   const ends = [

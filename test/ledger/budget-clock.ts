@@ -1,10 +1,9 @@
 import { sql } from "drizzle-orm"
 import { drizzle, type PostgresJsDatabase } from "drizzle-orm/postgres-js"
-import { floorId, nextId } from "../../src/id.ts"
 import { type Address, connect } from "../../src/ledger/database/address.ts"
 import { DatabaseConnection } from "../../src/ledger/database/connection.ts"
 import { statement } from "../../src/ledger/database/statement.ts"
-import type { TestDatabase } from "./test-database.ts"
+import { idAt, type TestDatabase } from "./test-database.ts"
 
 /** Sets the offset of the clock of a session, in milliseconds. */
 const wind = statement("hold", sql`SELECT set_config('ahead.ms', $1, false)`)
@@ -44,7 +43,7 @@ export class WoundSession {
   }
 
   nextId(): string {
-    return `${floorId(new Date(Date.now() + this.ahead_ms)).slice(0, 14)}7${nextId().slice(15)}`
+    return idAt(Date.now() + this.ahead_ms)
   }
 
   async close(): Promise<void> {

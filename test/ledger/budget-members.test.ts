@@ -91,45 +91,6 @@ const reachedIn = (result: HoldResult | HoldAttempt | undefined) =>
   result?.outcome === "budget_reached" ? result.budget : null
 
 describe("D97 a budget of each", () => {
-  test("end user or value of a tag has its amount for each by itself, and other calls do not count", async () => {
-    const account = await db.account(10_000n)
-    const users = await budget(account)
-    const teams = await budget(account, { selector: "tag", selected: "team", amount: 200n })
-    const search = await budget(account, { selector: "tag", selected: "team=search", amount: 161n })
-    const ann = await labelled(account, "ann", { team: "search" })
-    const bob = await labelled(account, "bob", { team: "search" })
-    const team = await labelled(account, null, { team: "search" })
-    const chat = await labelled(account, null, { team: "chat", feature: "search" })
-    const other = await labelled(account, null, { feature: "search" })
-    expect(
-      await outcomes(holdOf(account, 101n, { labels: ann }), holdOf(account, 101n, { labels: bob })),
-    ).toEqual(["budget_reached", "budget_reached"])
-    expect(
-      await outcomes(holdOf(account, 60n, { labels: ann }), holdOf(account, 60n, { labels: bob })),
-    ).toEqual(["held", "held"])
-    const asked = [41n, 42n, 200n, 201n, 5_000n].map((amount, at) => {
-      const labels = [ann, team, chat, chat, other][at]
-      return holdOf(account, amount, { ...(labels !== undefined && { labels }) })
-    })
-    const results = await hold(first(), ...asked, holdOf(account, 500n))
-    expect(results.map(({ outcome }) => outcome)).toEqual([
-      "budget_reached",
-      "budget_reached",
-      "held",
-      "budget_reached",
-      "held",
-      "held",
-    ])
-    expect(reachedIn(results[0])).toMatchObject({ id: users.id, selected: ann.end_user_id, held: 60n })
-    expect(reachedIn(results[1])).toMatchObject({ id: search.id, selected: "team=search", held: 120n })
-    expect(reachedIn(results[3])).toMatchObject({ id: teams.id, selected: "team=chat", held: 200n })
-    expect([await used(users.id), await used(teams.id)]).toEqual([
-      [0n, 120n, 40n],
-      [0n, 320n, 0n],
-    ])
-    await exact(account)
-  })
-
   test("makes one counter for each, once, and sells none twice, by four connections at the same time", async () => {
     const account = await db.account(1_000_000n)
     const { id } = await budget(account, { thresholds: [50] })

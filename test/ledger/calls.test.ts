@@ -2,7 +2,7 @@ import { afterAll, expect, test } from "bun:test"
 import { sql } from "drizzle-orm"
 import { drizzle } from "drizzle-orm/postgres-js"
 import fc from "fast-check"
-import { floorId, nextId } from "../../src/id.ts"
+import { nextId } from "../../src/id.ts"
 import { connect } from "../../src/ledger/database/address.ts"
 import { openDatabase } from "../../src/ledger/database/database.ts"
 import { registerTerms } from "../../src/ledger/money/terms.ts"
@@ -10,7 +10,7 @@ import { type CallFilter, type CallRecord, listCalls } from "../../src/ledger/re
 import { end_users, labels } from "../../src/ledger/schema/labels.ts"
 import { calls, ends, gateways, holds, keys } from "../../src/ledger/schema/tables.ts"
 import { freshDatabase } from "../support/database.ts"
-import { falsify, nth } from "./test-database.ts"
+import { falsify, idAt, nth } from "./test-database.ts"
 
 /** Over one connection, which therefore knows what all statements have read. */
 const terms = new Map<string, number>()
@@ -40,11 +40,6 @@ async function plantKey(id: string, account_id: string): Promise<void> {
 
 function clear(): Promise<void> {
   return falsify(client, (tx) => tx`TRUNCATE tollgate.holds, tollgate.ends, tollgate.corrections`)
-}
-
-/** An id as if its call had been held at `at`. */
-function idAt(at: Date): string {
-  return `${floorId(at).slice(0, 14)}7${nextId().slice(15)}`
 }
 
 /** A hold, and its end if it has one, without an account that they move. */

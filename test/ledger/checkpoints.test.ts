@@ -7,15 +7,22 @@ import { Lease } from "../../src/ledger/money/lease.ts"
 import { Sweeper } from "../../src/ledger/queue/sweep.ts"
 import { takes } from "../support/fair-clock.ts"
 import { DatabaseProxy } from "../support/proxy.ts"
-import { call, failureOf, holdOf, LONG_LEASE, nth, settled, testDatabase, until } from "./test-database.ts"
+import {
+  call,
+  checkpointOf,
+  failureOf,
+  holdOf,
+  LONG_LEASE,
+  nth,
+  settled,
+  testDatabase,
+  until,
+  writeCheckpoints,
+} from "./test-database.ts"
 
 /** D57: what expiry would charge a running call is in the database while it runs, and gone when it has ended. */
 
 const db = await testDatabase({ audited: true })
-
-function checkpoint(id: string, charge_nano: bigint, changes: Partial<Checkpoint> = {}): Checkpoint {
-  return { id, charge_nano, basis: "estimate", usage: null, terms_id: null, ...changes }
-}
 
 async function written(gateway_id: string): Promise<Record<string, bigint>> {
   const rows = await db.sql`SELECT id, charge_nano FROM tollgate.checkpoints WHERE gateway_id = ${gateway_id}`
@@ -41,9 +48,9 @@ describe("D57 checkpoints", () => {
     const { gateway_id, write, end } = writer()
     const [a, b] = [nextId(), nextId()]
     expect(await write()).toEqual([])
-    expect(await write(checkpoint(a, 1n), checkpoint(b, 2n))).toEqual([2])
-    expect(await write(checkpoint(a, 1n), checkpoint(b, 2n))).toEqual([])
-    expect(await write(checkpoint(a, 1n), checkpoint(b, 3n))).toEqual([1])
+    expect(await write(checkpointOf(a, 1n), checkpointOf(b, 2n))).toEqual([2])
+    expect(await write(checkpointOf(a, 1n), checkpointOf(b, 2n))).toEqual([])
+    expect(await write(checkpointOf(a, 1n), checkpointOf(b, 3n))).toEqual([1])
     expect(await written(gateway_id)).toEqual({ [a]: 1n, [b]: 3n })
     await end()
   })
@@ -51,8 +58,8 @@ describe("D57 checkpoints", () => {
   test("are removed when their calls have ended, beside what is written", async () => {
     const { gateway_id, write, end } = writer()
     const [a, b, c] = [nextId(), nextId(), nextId()]
-    await write(checkpoint(a, 1n), checkpoint(b, 2n))
-    expect(await write(checkpoint(b, 2n), checkpoint(c, 4n))).toEqual([1])
+    await write(checkpointOf(a, 1n), checkpointOf(b, 2n))
+    expect(await write(checkpointOf(b, 2n), checkpointOf(c, 4n))).toEqual([1])
     expect(await written(gateway_id)).toEqual({ [b]: 2n, [c]: 4n })
     expect(await write()).toEqual([0])
     expect(await written(gateway_id)).toEqual({})
@@ -62,26 +69,11 @@ describe("D57 checkpoints", () => {
 
   test("of more calls than one statement takes are all written, and all removed", async () => {
     const { gateway_id, write, end } = writer()
-    const many = Array.from({ length: 1_203 }, (_, at) => checkpoint(nextId(), BigInt(at)))
+    const many = Array.from({ length: 1_203 }, (_, at) => checkpointOf(nextId(), BigInt(at)))
     expect(await write(...many)).toEqual([500, 500, 203])
     expect(Object.keys(await written(gateway_id))).toHaveLength(1_203)
     await write(nth(many, 7))
     expect(await written(gateway_id)).toEqual({ [nth(many, 7).id]: 7n })
-    await end()
-  })
-
-  test("hold what was seen: the basis and the tokens", async () => {
-    const { write, end } = writer()
-    const usage = { prompt_tokens: 5, cached_tokens: 4, completion_tokens: 3 }
-    const [a, b] = [nextId(), nextId()]
-    await write(checkpoint(a, 9n, { basis: "partial", usage }), checkpoint(b, 1n))
-    const rows = await db.sql`SELECT basis::text, prompt_tokens, cached_tokens, completion_tokens
-      FROM tollgate.checkpoints WHERE id IN (${a}, ${b}) ORDER BY id`
-    const none = { prompt_tokens: null, cached_tokens: null, completion_tokens: null }
-    expect([...rows]).toEqual([
-      { basis: "partial", ...usage },
-      { basis: "estimate", ...none },
-    ])
     await end()
   })
 
@@ -90,11 +82,11 @@ describe("D57 checkpoints", () => {
     const gateway_id = nextId()
     const checkpoints = new Checkpoints(db.connection(proxy.address), () => gateway_id)
     const [a, b] = [nextId(), nextId()]
-    await checkpoints.write([checkpoint(a, 1n)])
+    await checkpoints.write([checkpointOf(a, 1n)])
     proxy.refuse()
-    expect(await failureOf(checkpoints.write([checkpoint(b, 2n)]))).not.toBe("nothing failed")
+    expect(await failureOf(checkpoints.write([checkpointOf(b, 2n)]))).not.toBe("nothing failed")
     proxy.admit()
-    await checkpoints.write([checkpoint(b, 2n)])
+    await checkpoints.write([checkpointOf(b, 2n)])
     expect(await written(gateway_id)).toEqual({ [b]: 2n })
     await proxy.stop()
   })
@@ -111,7 +103,7 @@ describe("D57 the ledger of a process", () => {
       await ledger.hold(hold)
       return hold
     }
-    const set = ({ id }: Hold, charge_nano: bigint) => current.set(id, checkpoint(id, charge_nano))
+    const set = ({ id }: Hold, charge_nano: bigint) => current.set(id, checkpointOf(id, charge_nano))
     return { ledger, current, start, set }
   }
   const charged = async ({ id }: Hold) => {
@@ -182,7 +174,7 @@ describe("D57 the ledger of a process", () => {
     const holds = [holdOf(account, 10n), holdOf(account, 10n)]
     for (const [at, gateway_id] of [living_id, dead_id].entries()) {
       await holdBatch(connection, gateway_id, [nth(holds, at)], 300)
-      await new Checkpoints(connection, () => gateway_id).write([checkpoint(nth(holds, at).id, 3n)])
+      await writeCheckpoints(connection, gateway_id, checkpointOf(nth(holds, at).id, 3n))
     }
     await db.sql`UPDATE tollgate.gateways SET dead_at = now() WHERE id = ${dead_id}`
     const lease = new Lease(db.connection(), LONG_LEASE)

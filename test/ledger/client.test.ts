@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test"
 import { LedgerBusy } from "../../src/ledger/entries.ts"
 import { openClientReports } from "../../src/ledger/reports/client.ts"
-import { testDatabase } from "./test-database.ts"
+import { openTransaction, testDatabase } from "./test-database.ts"
 
 const db = await testDatabase()
 const account = await db.account(1_000n)
@@ -11,18 +11,8 @@ const RANGE = { from: new Date(0), to: new Date(86_400_000), by: "day" } as cons
 
 /** Locks a table until the returned function is called. */
 async function locked(table: string): Promise<() => Promise<void>> {
-  const begun = Promise.withResolvers<void>()
-  const unlock = Promise.withResolvers<void>()
-  const holding = db.sql.begin(async (transaction) => {
-    await transaction.unsafe(`LOCK TABLE tollgate.${table} IN ACCESS EXCLUSIVE MODE`)
-    begun.resolve()
-    await unlock.promise
-  })
-  await begun.promise
-  return async () => {
-    unlock.resolve()
-    await holding
-  }
+  const lock = `LOCK TABLE tollgate.${table} IN ACCESS EXCLUSIVE MODE`
+  return (await openTransaction(db.sql, (tx) => tx.unsafe(lock))).commit
 }
 
 test("D47, D78 of one account so many balances and receipts wait, and another account does not wait for them", async () => {

@@ -1,12 +1,10 @@
 import { describe, expect, test } from "bun:test"
-import { join } from "node:path"
-import { floorId, nextId } from "../../src/id.ts"
 import { changeKey, getKey } from "../../src/ledger/accounts/keys.ts"
 import { audit } from "../../src/ledger/archive/audit.ts"
 import { endBatch } from "../../src/ledger/money/end.ts"
 import { holdBatch } from "../../src/ledger/money/hold.ts"
 import { sumUsage } from "../../src/ledger/reports/usage-sums.ts"
-import { type Account, holdOf, settled, testGateway } from "./test-database.ts"
+import { type Account, holdOf, idAt, settled, spawnFile, testGateway } from "./test-database.ts"
 
 /** D58: the ledger's clock is the database's. Gateways with another one run as processes of their own. */
 
@@ -31,14 +29,8 @@ describe("D58 ids follow the database's clock", () => {
   ])("of a gateway whose own clock is %s", async (_, skew_ms, step_ms) => {
     const account = await db.account(1_000n)
     const from_ms = await databaseTime()
-    const child = Bun.spawn({
-      cmd: [process.execPath, join(import.meta.dir, "skewed-gateway.ts")],
-      stdin: new Blob([
-        JSON.stringify({ address: db.address, data_dir: await db.folder(), account, skew_ms, step_ms }),
-      ]),
-      stdout: "pipe",
-      stderr: "inherit",
-    })
+    const told = { address: db.address, data_dir: await db.folder(), account, skew_ms, step_ms }
+    const child = spawnFile("skewed-gateway.ts", told)
     const { before, after, next, time_ms } = JSON.parse(await new Response(child.stdout).text())
     expect(await child.exited).toBe(0)
     const to_ms = await databaseTime()
@@ -63,7 +55,7 @@ describe("D58 what must be exact goes by the times of entries: a call whose id i
   /** A hold with an id as if it were made so many milliseconds after the first moment of today. */
   async function held(account: Account, off_ms: number, amount_nano: bigint) {
     const { from } = await today()
-    const id = `${floorId(new Date(from.getTime() + off_ms)).slice(0, 14)}7${nextId().slice(15)}`
+    const id = idAt(from.getTime() + off_ms)
     const hold = holdOf(account, amount_nano, { id })
     const results = await holdBatch(connection, gateway_id, [hold], 300)
     return { hold, outcome: results[0]?.outcome }

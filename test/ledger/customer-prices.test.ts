@@ -1,4 +1,4 @@
-import { afterAll, describe, expect, test } from "bun:test"
+import { describe, expect, test } from "bun:test"
 import { sql } from "drizzle-orm"
 import { nextId } from "../../src/id.ts"
 import {
@@ -25,32 +25,13 @@ import {
   lockAccount,
   lockWaiters,
   OTHER_MODEL,
-  openTestDatabase,
   settled,
-  type TestDatabase,
 } from "./test-database.ts"
+import { type Shard, twoShards } from "./two-shards.ts"
 
 /** D100: the statement that holds decides which price an account has. */
 
-interface Shard {
-  readonly db: TestDatabase
-  readonly connection: ReturnType<TestDatabase["connection"]>
-  readonly gateway_id: string
-}
-
-async function opened(): Promise<Shard> {
-  const db = await openTestDatabase()
-  return { db, connection: db.connection(), gateway_id: await db.gateway() }
-}
-
-const a = await opened()
-const b = await opened()
-afterAll(async () => {
-  for (const { db } of [a, b]) {
-    expect((await audit(db.database.operators, { settle_ms: 0 })).violations).toEqual([])
-    await db.close()
-  }
-})
+const [a, b] = await twoShards()
 
 const PRICES = { input: "0.5", output: "4" }
 /** The prices of `FIRST`, but for those of `PRICES`. */
@@ -58,8 +39,8 @@ const OWN = { input_pico: 500_000n, cached_input_pico: 25_000n, output_pico: 4_0
 /** 2 x 500 + 1 x 25 + 2 x 4,000 nano-USD, and the same at the prices of `FIRST`. */
 const [OWN_COST, COST] = [9_025n, 4_525n]
 
-const order = ({ db }: Shard, { account_id }: Account, price: Partial<CustomerPriceOrder>) =>
-  setCustomerPrice(db.database.operators, {
+const order = ({ database }: Shard, { account_id }: Account, price: Partial<CustomerPriceOrder>) =>
+  setCustomerPrice(database, {
     id: nextId(),
     account_id,
     model: null,
@@ -78,8 +59,8 @@ async function set(shard: Shard, account: Account, price: Partial<CustomerPriceO
   return made.price
 }
 
-const end = ({ db }: Shard, id: string, at: Date | null = null) =>
-  endCustomerPrice(db.database.operators, id, { at, actor: "test", reason: null })
+const end = ({ database }: Shard, id: string, at: Date | null = null) =>
+  endCustomerPrice(database, id, { at, actor: "test", reason: null })
 
 async function ask({ connection, gateway_id }: Shard, account: Account, terms_id = FIRST, changes = {}) {
   const hold = holdOf(account, 10_000n, { terms_id, ...changes })
@@ -87,11 +68,11 @@ async function ask({ connection, gateway_id }: Shard, account: Account, terms_id
   return { hold, result }
 }
 
-async function ownTerms({ db }: Shard, id: string): Promise<number> {
+async function ownTerms({ database }: Shard, id: string): Promise<number> {
   const terms = { family: "chat", model: "model", upstream: "first", price: OWN }
   const wanted = [{ ...terms, customer_price_id: id, list_terms_id: FIRST }]
-  const [made] = await registerTerms(db.database.operators, wanted)
-  expect(await registerTerms(db.database.operators, wanted)).toEqual([made ?? 0])
+  const [made] = await registerTerms(database, wanted)
+  expect(await registerTerms(database, wanted)).toEqual([made ?? 0])
   return made ?? 0
 }
 
@@ -129,7 +110,7 @@ describe("D100 the statement that holds", () => {
       { outcome: "conflict" },
     ])
     expect((await ask(a, account)).result).toMatchObject({ price_multiplier_bp: 30_000 })
-    const { data } = await listCustomerPrices(a.db.database.operators, account.account_id, {
+    const { data } = await listCustomerPrices(a.database, account.account_id, {
       limit: 10,
       after: null,
     })
@@ -159,7 +140,7 @@ describe("D100 the statement that holds", () => {
         SELECT gen_random_uuid(), ${account.account_id}, 20000, now(), 'test', now() FROM generate_series(1, 500) RETURNING id)
       INSERT INTO tollgate.customer_prices (id, account_id, ended_id, from_at, actor, made_at)
       SELECT gen_random_uuid(), ${account.account_id}, id, now(), 'test', now() FROM old`
-    await a.db.database.operators.transaction(async (transaction) => {
+    await a.database.transaction(async (transaction) => {
       for (const question of [
         priceOfCall(sql`${account.account_id}::uuid`, sql`${FIRST}`),
         sql`SELECT ${pricesOfAccount(sql`${account.account_id}::uuid`)}::text AS prices`,
@@ -219,7 +200,7 @@ test("D100 charges at customer terms are audited, and profit is less the cost at
   await endBatch(a.connection, [{ end: { ...settled(hold.id, OWN_COST), terms_id: own }, hold: null }], 300)
   const read = () =>
     sumUsage(
-      a.db.database.operators,
+      a.database,
       {
         from: new Date(Date.now() - 3_600_000),
         to: new Date(Date.now() + 3_600_000),
@@ -230,9 +211,9 @@ test("D100 charges at customer terms are audited, and profit is less the cost at
     )
   const expected = { charge_nano: OWN_COST, profit_nano: OWN_COST - COST }
   expect((await read()).total).toMatchObject(expected)
-  await sumHours(a.db.database.operators, () => false)
+  await sumHours(a.database, () => false)
   expect((await read()).total).toMatchObject(expected)
-  expect((await audit(a.db.database.operators, { settle_ms: 0 })).violations).toEqual([])
+  expect((await audit(a.database, { settle_ms: 0 })).violations).toEqual([])
 })
 
 describe("D100 the audit finds", () => {
@@ -244,7 +225,7 @@ describe("D100 the audit finds", () => {
     const { hold } = await ask(a, account, own)
     await endBatch(a.connection, [{ end: { ...settled(hold.id, OWN_COST), terms_id: own }, hold: null }], 300)
     const of_call = async () => {
-      const { violations } = await audit(a.db.database.operators, { settle_ms: 0 })
+      const { violations } = await audit(a.database, { settle_ms: 0 })
       return violations.filter(({ account_id }) => account_id === account.account_id)
     }
     expect(await of_call()).toEqual([])
@@ -277,8 +258,7 @@ describe("D100 the audit finds", () => {
     const account = await a.db.account(1_000_000n)
     const { id } = await set(a, account, { price_multiplier_bp: 20_000 })
     await ask(a, account)
-    const kinds = async () =>
-      (await audit(a.db.database.operators, { settle_ms: 0 })).violations.map(({ kind }) => kind)
+    const kinds = async () => (await audit(a.database, { settle_ms: 0 })).violations.map(({ kind }) => kind)
     expect(await kinds()).toEqual([])
     await falsify(a.db.sql, async (tx) => tx.unsafe(price(id, "price_multiplier_bp = 30000")))
     expect(await kinds()).toEqual(["price"])
@@ -291,17 +271,16 @@ test("D100 an account moves with its prices, and is held by them on the other sh
   const { id } = await set(a, account, { model: "model", prices: PRICES })
   const ended = await set(a, account, { price_multiplier_bp: 12_000 })
   await end(a, ended.id)
-  const place = ({ db }: Shard, name: string) => ({ name, database: db.database.operators })
-  expect(await moveAccount(place(a, "a"), place(b, "b"), account.account_id, { rest_ms: 0 })).toEqual({
+  expect(await moveAccount(a, b, account.account_id, { rest_ms: 0 })).toEqual({
     outcome: "moved",
     differences: [],
   })
-  expect(await getCustomerPrice(a.db.database.operators, id)).toBeNull()
-  expect(await getCustomerPrice(b.db.database.operators, id)).toMatchObject({
+  expect(await getCustomerPrice(a.database, id)).toBeNull()
+  expect(await getCustomerPrice(b.database, id)).toMatchObject({
     prices: PRICES,
     state: "current",
   })
-  expect(await getCustomerPrice(b.db.database.operators, ended.id)).toMatchObject({ end: { actor: "test" } })
+  expect(await getCustomerPrice(b.database, ended.id)).toMatchObject({ end: { actor: "test" } })
   expect((await ask(b, account)).result).toEqual({ outcome: "prices_changed" })
   expect((await ask(b, account, await ownTerms(b, id))).result).toMatchObject({ outcome: "held" })
   const [standing] = await readStandings(b.connection, [account.key_id], 0)

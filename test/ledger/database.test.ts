@@ -1,22 +1,10 @@
 import { afterAll, describe, expect, test } from "bun:test"
+import { readdirSync } from "node:fs"
+import { join } from "node:path"
 import { getViewSelectedFields, is } from "drizzle-orm"
 import { getTableConfig, PgTable } from "drizzle-orm/pg-core"
 import { type Address, connect } from "../../src/ledger/database/address.ts"
 import { openDatabase } from "../../src/ledger/database/database.ts"
-import * as alert_tables from "../../src/ledger/schema/alerts.ts"
-import * as attempts from "../../src/ledger/schema/attempts.ts"
-import * as audits from "../../src/ledger/schema/audits.ts"
-import * as budgets from "../../src/ledger/schema/budgets.ts"
-import * as claims from "../../src/ledger/schema/claims.ts"
-import * as customer_prices from "../../src/ledger/schema/customer-prices.ts"
-import * as estimates from "../../src/ledger/schema/estimates.ts"
-import * as feed from "../../src/ledger/schema/feed.ts"
-import * as grants from "../../src/ledger/schema/grants.ts"
-import * as labels from "../../src/ledger/schema/labels.ts"
-import * as operators from "../../src/ledger/schema/operators.ts"
-import * as refusals from "../../src/ledger/schema/refusals.ts"
-import * as sinks from "../../src/ledger/schema/sinks.ts"
-import * as sums from "../../src/ledger/schema/sums.ts"
 import * as schema from "../../src/ledger/schema/tables.ts"
 import { emptyDatabase, freshDatabase } from "../support/database.ts"
 import { within } from "../support/fair-clock.ts"
@@ -77,25 +65,13 @@ test("D27: the readers' pools are back as soon as the database is, however often
   await drop()
 })
 
-const tables = [
-  schema,
-  alert_tables,
-  attempts,
-  audits,
-  budgets,
-  customer_prices,
-  claims,
-  estimates,
-  feed,
-  grants,
-  labels,
-  operators,
-  refusals,
-  sinks,
-  sums,
-]
-  .flatMap(Object.values)
-  .filter((made) => is(made, PgTable))
+const FOLDER = join(import.meta.dir, "../../src/ledger/schema")
+const modules: object[] = await Promise.all(
+  readdirSync(FOLDER)
+    .filter((name) => name !== "aliases.ts")
+    .map((name) => import(join(FOLDER, name))),
+)
+const tables = modules.flatMap(Object.values).filter((made) => is(made, PgTable))
 
 test("there are as many tables as the schema names", async () => {
   const rows = await sql`SELECT relname AS table_name FROM pg_class

@@ -1,11 +1,10 @@
 import { afterAll, beforeAll, expect, test } from "bun:test"
 import fc from "fast-check"
 import { EntriesArchived } from "../../src/ledger/entries.ts"
-import { sumHours } from "../../src/ledger/reports/sum-hours.ts"
 import { type GroupSums, sumUsage } from "../../src/ledger/reports/usage-sums.ts"
 import type { Grouping } from "../../src/wire/usage-report.ts"
 import { plantCalls } from "../admin/admin-harness.ts"
-import { falsify, openTestDatabase, type TestDatabase } from "./test-database.ts"
+import { falsify, numberedId, openTestDatabase, sumAnew, type TestDatabase } from "./test-database.ts"
 
 /** D105: sums over several dimensions are those of the journal, whatever is summed up already. */
 
@@ -39,15 +38,14 @@ const drawn = fc.sample(
   { numRuns: 300, seed: 11 },
 )
 
-function idAt(at_ms: number, number: number): string {
-  const time = (FIRST_MS + at_ms).toString(16).padStart(12, "0")
-  return `${time.slice(0, 8)}-${time.slice(8)}-7000-8000-${number.toString(16).padStart(12, "0")}`
-}
-
 beforeAll(async () => {
   db = await openTestDatabase()
   owners = [await db.account(10n ** 12n), await db.account(10n ** 12n)]
-  const calls = drawn.map((call, at) => ({ ...call, id: idAt(call.at_ms, at), ...owners[call.owner] }))
+  const calls = drawn.map((call, at) => ({
+    ...call,
+    id: numberedId(FIRST_MS + call.at_ms, at),
+    ...owners[call.owner],
+  }))
   await plantCalls(
     db.database.operators,
     calls.map(({ id, account_id = "", key_id = "", model, upstream, at_ms, late_ms, nano, more }) => ({
@@ -129,12 +127,7 @@ const asked = [
 test.each([null, 25, 48, 200])(
   "D105 each group is the sum of its calls, with sums of %p hours",
   async (hours) => {
-    for (const table of ["hours", "days", "hour_latencies", "day_latencies", "label_days"])
-      await db.sql.unsafe(`TRUNCATE tollgate.${table}`)
-    await db.sql`UPDATE tollgate.summed SET hours_until = NULL, days_until = NULL, labels_until = NULL`
-    // The hours that end after that are not over yet.
-    if (hours !== null)
-      await sumHours(db.database.upkeep, () => false, Date.now() - (FIRST_MS + hours * HOUR_MS) - HOUR_MS / 2)
+    await sumAnew(db, hours === null ? null : FIRST_MS + hours * HOUR_MS)
     for (const dimensions of asked) {
       const [by, ...further] = dimensions
       const { groups, left_out } = await sumUsage(db.database.operators, { ...span, by, further })
@@ -162,7 +155,7 @@ test("D105 what is left out is cheaper than what is shown; the total has all", a
 })
 
 test("D105 the key of an upstream is in entries only, so archived ones refuse it; the upstream is in the sums", async () => {
-  await db.sql`INSERT INTO tollgate.months (month, to_id, detached_at) VALUES ('2026-03-01', ${idAt(SPAN_MS, 0)}, now())
+  await db.sql`INSERT INTO tollgate.months (month, to_id, detached_at) VALUES ('2026-03-01', ${numberedId(FIRST_MS + SPAN_MS, 0)}, now())
     ON CONFLICT (month) DO UPDATE SET detached_at = now()`
   await db.sql`INSERT INTO tollgate.seals (month, sealed_at, entries, calls, charge_nano, hash)
     VALUES ('2026-03-01', ${span.to}, 0, 0, 0, 'x')`

@@ -3,7 +3,6 @@ import fc from "fast-check"
 import { nextId } from "../../src/id.ts"
 import { errorCode } from "../../src/ledger/database/database-errors.ts"
 import type { Checkpoint, End, Hold } from "../../src/ledger/entries.ts"
-import { Checkpoints } from "../../src/ledger/money/checkpoints.ts"
 import { endBatch } from "../../src/ledger/money/end.ts"
 import { expireBatch } from "../../src/ledger/money/expire.ts"
 import { holdBatch } from "../../src/ledger/money/hold.ts"
@@ -12,14 +11,17 @@ import { bases, endings, failures, notes } from "../../src/wire/call.ts"
 import {
   type Account,
   call,
+  checkpointOf,
   falsify,
   holdOf,
   lockWaiters,
+  openTransaction,
   released,
   settled,
   standings,
   testGateway,
   violations,
+  writeCheckpoints,
 } from "./test-database.ts"
 
 /** How holds end, on a real Postgres: exactly once, and the money with them (D13). */
@@ -30,7 +32,7 @@ const { db, connection, gateway_id } = await testGateway()
 const made = new Map<string, Hold>()
 const itemOf = (end: End) => ({ end, hold: made.get(end.id) ?? null })
 const end = (...ends: End[]) => endBatch(connection, ends.map(itemOf), 300)
-const write = (checkpoint: Checkpoint) => new Checkpoints(connection, () => gateway_id).write([checkpoint])
+const write = (seen: Checkpoint) => writeCheckpoints(connection, gateway_id, seen)
 const exact = async () => expect(await violations(db.sql, { overdrawn: true })).toEqual([])
 
 async function held(amount_nano: bigint, account?: Account) {
@@ -50,7 +52,7 @@ async function expired(amount_nano: bigint, checkpoint_nano = 0n) {
   const call = await held(amount_nano)
   if (checkpoint_nano > 0n) {
     const usage = { prompt_tokens: 5, cached_tokens: 4, completion_tokens: 3 }
-    await write({ id: call.id, charge_nano: checkpoint_nano, basis: "partial", usage, terms_id: null })
+    await write(checkpointOf(call.id, checkpoint_nano, { basis: "partial", usage }))
   }
   expect(await expireBatch(connection, [call], 300)).toEqual([true])
   return call
@@ -111,24 +113,6 @@ describe("an open hold", () => {
     expect(await call(db.sql, id)).toMatchObject({ state: "settled", charge_nano: "0" })
   })
 
-  test("many of one account and of several, in one statement", async () => {
-    const one = await db.account(1_000n)
-    const other = await db.account(1_000n)
-    const calls = [await held(10n, one), await held(20n, other), await held(30n, one), await held(40n, other)]
-    const [first, second, third, fourth] = calls.map(({ id }) => id)
-    expect(
-      await end(
-        settled(first ?? "", 1n),
-        released(second ?? ""),
-        settled(third ?? "", 2n),
-        settled(fourth ?? "", 44n),
-      ),
-    ).toEqual(["applied", "applied", "applied", "applied"])
-    expect(await balanceOf(one)).toEqual([997n, 0n])
-    expect(await balanceOf(other)).toEqual([956n, 0n])
-    await exact()
-  })
-
   test("every word there is can be written", async () => {
     for (const [at, failure] of failures.entries()) {
       const { id } = await held(1n)
@@ -141,43 +125,20 @@ describe("an open hold", () => {
 })
 
 describe("D13 once: what is settled or released never changes again", () => {
-  const first: [string, (id: string) => End][] = [
-    ["settled", (id) => settled(id, 7n)],
-    ["released", (id) => released(id)],
-  ]
-  const again: [string, (id: string) => End][] = [
-    ["settled alike", (id) => settled(id, 7n)],
-    ["settled for more", (id) => settled(id, 8n)],
-    ["settled for nothing", (id) => settled(id, 0n)],
-    ["released", (id) => released(id)],
-  ]
-  const pairs = first.flatMap(([was, before]) =>
-    again.map(([then, after]) => [was, then, before, after] as const),
-  )
-
-  test.each(pairs)("D13 %s, then %s", async (_, _then, before, after) => {
-    const { id, balance } = await held(10n)
-    await end(before(id))
-    const row = await call(db.sql, id)
-    const money = await balance()
-    expect(await end(after(id))).toEqual(["closed"])
-    expect(await call(db.sql, id)).toEqual(row)
-    expect(await balance()).toEqual(money)
-  })
-
-  test.each(pairs)("D13 %s and %s in one batch: the first counts", async (was, _, before, after) => {
-    const { id, balance } = await held(10n)
-    expect(await end(before(id), after(id))).toEqual(["applied", "closed"])
-    expect(await balance()).toEqual([was === "settled" ? 993n : 1_000n, 0n])
+  test("D13 by the same end again, another one, or a sweep: the first counts, also in one batch", async () => {
+    for (const before of [(id: string) => settled(id, 7n), (id: string) => released(id)]) {
+      const again = (id: string) => [settled(id, 7n), settled(id, 8n), settled(id, 0n), released(id)]
+      const { id, account_id, balance } = await held(10n)
+      expect(await end(before(id), ...again(id))).toEqual(["applied", ...Array(4).fill("closed")])
+      const money = [before(id).charge_nano === 7n ? 993n : 1_000n, 0n]
+      expect(await balance()).toEqual(money)
+      const row = await call(db.sql, id)
+      for (const one of again(id)) expect(await end(one)).toEqual(["closed"])
+      expect(await expireBatch(connection, [{ id, account_id }], 300)).toEqual([false])
+      expect(await call(db.sql, id)).toEqual(row)
+      expect(await balance()).toEqual(money)
+    }
     await exact()
-  })
-
-  test.each(pairs)("D13 %s, then swept", async (_, _then, before) => {
-    const { id, account_id } = await held(10n)
-    await end(before(id))
-    const row = await call(db.sql, id)
-    expect(await expireBatch(connection, [{ id, account_id }], 300)).toEqual([false])
-    expect(await call(db.sql, id)).toEqual(row)
   })
 
   test("an end whose account is not found fails, and is written when the account is found again", async () => {
@@ -236,17 +197,11 @@ describe("D13 expiry", () => {
     expect(await call(db.sql, id)).toMatchObject({ notes: ["overage"] })
   })
 
-  test("sweeping twice is one end", async () => {
-    const { id, account_id, balance } = await expired(100n, 40n)
-    expect(await expireBatch(connection, [{ id, account_id }], 300)).toEqual([false])
-    expect(await balance()).toEqual([960n, 0n])
-  })
-
   test("a hold that is named twice in one batch expires once", async () => {
     const account = await db.account(1_000n)
     const [one, other] = [await held(100n, account), await held(50n, account)]
     await held(500n, account)
-    await write({ id: one.id, charge_nano: 40n, basis: "partial", usage: null, terms_id: null })
+    await write(checkpointOf(one.id, 40n))
     await expireBatch(connection, [one, other, one], 300)
     expect(await balanceOf(account)).toEqual([960n, 500n])
     await exact()
@@ -284,18 +239,9 @@ describe("D13 expiry", () => {
     expect(await balance()).toEqual([930n, 0n])
   })
 
-  test("a late release changes nothing", async () => {
-    const { id, balance } = await expired(100n, 40n)
-    const row = await call(db.sql, id)
-    expect(await end(released(id))).toEqual(["closed"])
-    expect(await call(db.sql, id)).toEqual(row)
-    expect(await balance()).toEqual([960n, 0n])
-  })
-
   test("a checkpoint is taken of an open hold only, and its last one counts", async () => {
     const { id, account_id, balance } = await held(100n)
-    const checkpoint = (charge_nano: bigint) =>
-      write({ id, charge_nano, basis: "estimate", usage: null, terms_id: null })
+    const checkpoint = (charge_nano: bigint) => write(checkpointOf(id, charge_nano))
     await checkpoint(10n)
     await checkpoint(30n)
     await expireBatch(connection, [{ id, account_id }], 300)
@@ -319,46 +265,24 @@ describe("D27 tombstones", () => {
       failure: "internal_error",
     })
   })
-
-  test("a hold that came first is told, and stands until it is released", async () => {
-    const account = await db.account(100n)
-    const hold = holdOf(account, 60n)
-    await holdBatch(connection, gateway_id, [hold], 300)
-    expect(await closeIds(connection, gateway_id, [hold], 300)).toEqual(["held"])
-    expect(await balanceOf(account)).toEqual([100n, 60n])
-    await end(released(hold.id))
-    expect(await balanceOf(account)).toEqual([100n, 0n])
-  })
-
-  test("closing an id twice is closing it once", async () => {
-    const hold = holdOf(await db.account(100n), 60n)
-    await closeIds(connection, gateway_id, [hold], 300)
-    const row = await call(db.sql, hold.id)
-    expect(await closeIds(connection, gateway_id, [hold], 300)).toEqual(["held"])
-    expect(await end(released(hold.id))).toEqual(["closed"])
-    expect(await call(db.sql, hold.id)).toEqual(row)
-  })
 })
 
 test("D13 a settlement behind a release counts, if an expiry comes before both while they wait", async () => {
   const account = await db.account(1_000n)
   const { id } = await held(100n, account)
-  const locked = Promise.withResolvers<void>()
-  const free = Promise.withResolvers<void>()
-  const locking = db.sql.begin(async (tx) => {
-    await tx`SELECT FROM tollgate.accounts WHERE id = ${account.account_id} FOR UPDATE`
-    locked.resolve()
-    await free.promise
-    await tx`INSERT INTO tollgate.ends (id, account_id, key_id, terms_id, outcome, basis, charge_nano, freed_nano)
-      SELECT id, account_id, key_id, terms_id, 'expired', 'none', 0, amount_nano FROM tollgate.holds WHERE id = ${id}`
-    await tx`UPDATE tollgate.accounts SET held_nano = held_nano - 100 WHERE id = ${account.account_id}`
-  })
-  await locked.promise
+  const expiring = await openTransaction(
+    db.sql,
+    (tx) => tx`SELECT FROM tollgate.accounts WHERE id = ${account.account_id} FOR UPDATE`,
+    async (tx) => {
+      await tx`INSERT INTO tollgate.ends (id, account_id, key_id, terms_id, outcome, basis, charge_nano, freed_nano)
+        SELECT id, account_id, key_id, terms_id, 'expired', 'none', 0, amount_nano FROM tollgate.holds WHERE id = ${id}`
+      await tx`UPDATE tollgate.accounts SET held_nano = held_nano - 100 WHERE id = ${account.account_id}`
+    },
+  )
   const unknown = [released(id), settled(id, 9n)].map((one) => ({ end: one, hold: null }))
   const ending = endBatch(db.connection(), unknown, 5_000)
   await lockWaiters(db.sql, 1)
-  free.resolve()
-  await locking
+  await expiring.commit()
   expect(await ending).toEqual(["conflict", "conflict"])
   expect(await endBatch(connection, unknown, 300)).toEqual(["closed", "applied"])
   expect(await balanceOf(account)).toEqual([991n, 0n])

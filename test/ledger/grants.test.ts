@@ -12,7 +12,17 @@ import { sweepGrants } from "../../src/ledger/money/grants.ts"
 import { holdBatch } from "../../src/ledger/money/hold.ts"
 import { readStandings } from "../../src/ledger/queue/standings.ts"
 import { balanceAt } from "../../src/ledger/reports/balance.ts"
-import { type Account, falsify, holdOf, nth, recording, settled, testGateway } from "./test-database.ts"
+import {
+  type Account,
+  checkpointOf,
+  falsify,
+  holdOf,
+  nth,
+  recording,
+  settled,
+  testGateway,
+  writeCheckpoints,
+} from "./test-database.ts"
 
 /** D95: credit grants and the credit line, on a real Postgres. */
 
@@ -122,27 +132,6 @@ test("D95: a grant comes to the balance at its time, pays a debt first, and expi
   expect(await faults()).toEqual([])
 })
 
-test("D95: an open call can spend what it holds of an expired grant, and the rest expires when it ends", async () => {
-  const account = await db.account(100n)
-  await granted(account, 40n, { expires_at: inMs(DAY_MS) })
-  const [older, newer] = [holdOf(account, 30n), holdOf(account, 30n)]
-  expect([await attempt(older), await attempt(newer)]).toEqual(["held", "held"])
-  await hasten(account, "expires_at")
-  expect(await balance(account)).toBe(140n)
-  // Of a call after the expiry nothing is paid by the grant.
-  const late = holdOf(account, 80n)
-  expect(await attempt(holdOf(account, 81n))).toBe("insufficient_balance")
-  expect(await attempt(late)).toBe("held")
-  await end(settled(late.id, 80n), late)
-  expect(await left(account)).toEqual([20n, 40n])
-  await end(settled(older.id, 12n), older)
-  expect(await balance(account)).toBe(30n)
-  await end(settled(newer.id, 0n), newer)
-  expect(await balance(account)).toBe(20n)
-  expect(await left(account)).toEqual([20n])
-  expect(await faults()).toEqual([])
-})
-
 test("D95: a void takes back what is unused, once, also before the grant is effective", async () => {
   const account = await db.account(10n)
   const used = await granted(account, 40n, { priority: 1 })
@@ -173,105 +162,19 @@ test("D95: a payment's reference credits once, for one account and one amount", 
   expect(await grant(other, 1n, { expires_at: inMs(-1_000) })).toEqual({ outcome: "expired" })
 })
 
-test("D95: money that comes back returns to the grant that was drawn last, and expires with it", async () => {
-  const account = await db.account(100n)
-  await granted(account, 40n, { expires_at: inMs(DAY_MS) })
-  const hold = holdOf(account, 30n)
-  expect(await attempt(hold)).toBe("held")
-  await db.sql`INSERT INTO tollgate.checkpoints (id, gateway_id, charge_nano, basis) VALUES (${hold.id}, ${gateway_id}, 30, 'estimate')`
-  expect(await expireBatch(connection, [{ id: hold.id, account_id: account.account_id }], 300)).toEqual([
-    true,
-  ])
-  await hasten(account, "expires_at")
-  expect(await left(account)).toEqual([100n])
-  expect(await end(settled(hold.id, 10n))).toBe("applied")
-  expect(await left(account)).toEqual([100n])
-  expect(await balance(account)).toBe(100n)
-  expect(await faults()).toEqual([])
-})
-
 test("D95: money returns to the grant drawn last, also if an earlier draw was written with it", async () => {
   const account = await db.account(9n)
   await db.sql`UPDATE tollgate.accounts SET credit_limit_nano = 40 WHERE id = ${account.account_id}`
-  const lost = await lose(account, 30n, 30n)
-  await expireBatch(connection, [lost], 300)
+  const hold = holdOf(account, 30n)
+  expect(await attempt(hold)).toBe("held")
+  await writeCheckpoints(connection, gateway_id, checkpointOf(hold.id, 30n))
+  await expireBatch(connection, [hold], 300)
   // The draw of 9 is written now, because the account had no grants before; then 13 pay a part of the debt.
   await granted(account, 13n, { expires_at: inMs(DAY_MS) })
-  await end(settled(lost.id, 14n))
+  await end(settled(hold.id, 14n))
   expect(await left(account)).toEqual([8n])
   await hasten(account, "expires_at")
   expect(await balance(account)).toBe(0n)
-})
-
-test("D95: money that comes back to a voided grant is gone, also if an open call held all of it", async () => {
-  const account = await db.account(0n)
-  const id = await granted(account, 20n, { priority: 10 })
-  const lost = await lose(account, 20n, 20n)
-  await voidCredit(db.database.operators, id, "granted to the wrong account")
-  await expireBatch(connection, [lost], 300)
-  expect(await left(account)).toEqual([])
-  await end(settled(lost.id, 15n))
-  expect(await left(account)).toEqual([])
-  expect(await balance(account)).toBe(0n)
-  const [row] =
-    await db.sql`SELECT reason FROM tollgate.grant_entries WHERE credit_id = ${id} AND reason IS NOT NULL`
-  expect(row?.reason).toBe("granted to the wrong account")
-  expect(await faults()).toEqual([])
-})
-
-/** A call whose gateway is lost after this charge. */
-async function lose(account: Account, held_nano: bigint, charge_nano: bigint) {
-  const hold = holdOf(account, held_nano)
-  expect(await attempt(hold)).toBe("held")
-  await db.sql`INSERT INTO tollgate.checkpoints (id, gateway_id, charge_nano, basis)
-    VALUES (${hold.id}, ${gateway_id}, ${String(charge_nano)}, 'estimate')`
-  return { id: hold.id, account_id: account.account_id }
-}
-
-test("D95: money that comes back to an expired grant with pins is gone, and no call is refused for it", async () => {
-  const account = await db.account(100n)
-  await granted(account, 10n, { priority: 10, expires_at: inMs(DAY_MS) })
-  const lost = await lose(account, 8n, 5n)
-  expect(await expireBatch(connection, [lost], 300)).toEqual([true])
-  const open = holdOf(account, 20n)
-  expect(await attempt(open)).toBe("held")
-  await hasten(account, "expires_at")
-  expect(await left(account)).toEqual([100n, 5n])
-  await end(settled(lost.id, 2n))
-  await spend(account, 1n)
-  await end(settled(open.id, 20n), open)
-  expect(await left(account)).toEqual([84n])
-  expect(await balance(account)).toBe(84n)
-  expect(await faults()).toEqual([])
-})
-
-test("D95: money that comes back to a grant after its expiry is not sold to later calls", async () => {
-  const account = await db.account(100n)
-  await granted(account, 10n, { priority: 10, expires_at: inMs(DAY_MS) })
-  const lost = await lose(account, 10n, 10n)
-  await expireBatch(connection, [lost], 300)
-  await hasten(account, "expires_at")
-  const late = holdOf(account, 20n)
-  expect(await attempt(late)).toBe("held")
-  await end(settled(lost.id, 2n))
-  expect(await attempt(holdOf(account, 81n))).toBe("insufficient_balance")
-  await end(settled(late.id, 20n), late)
-  expect(await balance(account)).toBe(80n)
-  expect(await left(account)).toEqual([80n])
-  expect(await faults()).toEqual([])
-})
-
-test("D95: the sweep expires a lost call after a due change, as a change before it would have been", async () => {
-  const account = await db.account(100n)
-  await granted(account, 5n, { priority: 10, expires_at: inMs(DAY_MS) })
-  const first = holdOf(account, 5n)
-  expect(await attempt(first)).toBe("held")
-  const lost = await lose(account, 5n, 5n)
-  await hasten(account, "expires_at")
-  expect(await expireBatch(connection, [lost], 300)).toEqual([true])
-  expect(await left(account)).toEqual([95n, 5n])
-  await end(settled(first.id, 0n), first)
-  expect(await balance(account)).toBe(95n)
 })
 
 test("D95: an account whose grants cannot be changed delays only its own calls", async () => {

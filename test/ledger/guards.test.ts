@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test"
 import type { DatabaseConnection, Runner } from "../../src/ledger/database/connection.ts"
 import { errorCode, kindOf } from "../../src/ledger/database/database-errors.ts"
-import type { Statement } from "../../src/ledger/database/statement.ts"
+import type { Row, Statement } from "../../src/ledger/database/statement.ts"
 import type { End, Hold } from "../../src/ledger/entries.ts"
 import {
   endLean,
@@ -52,47 +52,59 @@ const hold = (statement: Statement, holds: readonly Hold[], by: Runner = connect
 const end = (statement: Statement, ends: readonly End[], by: Runner = connections[0]) =>
   endExactly(instead(endExact, statement, by), ends, LOCK_MS, WITHIN_MS)
 
-/** How many accounts the lean statement holds for. */
-async function holdTogether(
+/** Asks a form of the holding statement. Returns for how many accounts it holds. */
+type HoldForm = (
   statement: Statement,
   holds: readonly Hold[],
-  { by = connections[0], under = gateway_id } = {},
-): Promise<number> {
-  const [row] = await by.run(statement, leanValues(holds, under, LOCK_MS), WITHIN_MS)
-  return Number(row?.accounts)
-}
+  options?: { readonly by?: Runner; readonly under?: string },
+) => Promise<number>
 
-/** For how many accounts the lean statement ends these holds, each of which is charged 4. */
-async function endTogether(statement: Statement, holds: readonly Hold[], by = connections[0]) {
-  const items = holds.map((hold) => ({ end: settled(hold.id, 4n), hold }))
-  const [row] = await by.run(statement, endLeanValues(items, LOCK_MS), WITHIN_MS)
-  return Number(row?.accounts)
-}
+const exactly: HoldForm = async (statement, holds, { by } = {}) =>
+  (await hold(statement, holds, by)).filter(({ outcome }) => outcome === "held").length
 
-/** How many limited accounts the statement for them holds for. */
-async function holdAsLimited(
-  statement: Statement,
-  holds: readonly Hold[],
-  { by = connections[0], under = gateway_id } = {},
-): Promise<number> {
+const together: HoldForm = (statement, holds, { by = connections[0], under = gateway_id } = {}) =>
+  countAccounts(by.run(statement, leanValues(holds, under, LOCK_MS), WITHIN_MS))
+
+const asLimited: HoldForm = async (statement, holds, { by = connections[0], under = gateway_id } = {}) => {
   await db.sql`UPDATE tollgate.accounts SET is_limited = true WHERE id IN ${db.sql(holds.map(({ account_id }) => account_id))} AND NOT is_limited`
-  const [row] = await by.run(statement, limitedValues(holds, under, LOCK_MS), WITHIN_MS)
-  return Number(row?.accounts)
+  return countAccounts(by.run(statement, limitedValues(holds, under, LOCK_MS), WITHIN_MS))
 }
 
-async function endAsLimited(statement: Statement, holds: readonly Hold[], by = connections[0]) {
+/** Asks for the first one only. */
+const alone: HoldForm = async (statement, [one], { by = connections[0], under = gateway_id } = {}) => {
+  if (one === undefined) throw new Error("there is no hold")
+  return (await by.run(statement, oneKeyValues(one, [one], under, LOCK_MS), WITHIN_MS)).length
+}
+
+/** Asks a form of the ending statement. Returns for how many accounts it ends these holds. */
+type EndForm = (statement: Statement, holds: readonly Hold[], by?: Runner) => Promise<number>
+
+/** Each is charged 1. */
+const endsExactly: EndForm = async (statement, holds, by) =>
+  (
+    await end(
+      statement,
+      holds.map(({ id }) => settled(id, 1n)),
+      by,
+    )
+  ).length
+
+/** Each is charged 4. */
+const endsTogether: EndForm = (statement, holds, by = connections[0]) => {
+  const items = holds.map((hold) => ({ end: settled(hold.id, 4n), hold }))
+  return countAccounts(by.run(statement, endLeanValues(items, LOCK_MS), WITHIN_MS))
+}
+
+const endsAsLimited: EndForm = async (statement, holds, by = connections[0]) => {
   const ends = holds.map(({ id }) => settled(id, 0n))
-  await by.run(statement, endLimitedValues(ends, LOCK_MS), WITHIN_MS)
+  return countAccounts(by.run(statement, endLimitedValues(ends, LOCK_MS), WITHIN_MS))
 }
 
-async function isHeld(statement: Statement, hold: Hold, { by = connections[0], under = gateway_id } = {}) {
-  const rows = await by.run(statement, oneKeyValues(hold, [hold], under, LOCK_MS), WITHIN_MS)
-  return rows.length === 1
-}
+const endsAlone: EndForm = async (statement, [one], by = connections[0]) =>
+  (await by.run(statement, endOneValues(settled(one?.id ?? "", 0n), LOCK_MS), WITHIN_MS)).length
 
-async function isEnded(statement: Statement, end: End): Promise<boolean> {
-  const rows = await connections[0].run(statement, endOneValues(end, LOCK_MS), WITHIN_MS)
-  return rows.length === 1
+async function countAccounts(rows: Promise<readonly Row[]>): Promise<number> {
+  return Number((await rows)[0]?.accounts)
 }
 
 /** What became of a load: what is wrong in the ledger afterwards, or the error that ended it. */
@@ -122,9 +134,9 @@ const suspended = accountThat("suspended_at = now()")
 const isLimited = accountThat("is_limited = true")
 
 const guards: Guard[] = [
-  ["exact: row lock", holdExact, exact.holdRowLock, raceExactly, SOLD_TWICE],
-  ["exact: lock order of holds", holdExact, exact.holdLockOrder, crossExactly, DEADLOCK],
-  ["exact: lock order of ends", endExact, exact.endLockOrder, endWhileOthersHold, DEADLOCK],
+  ["exact: row lock", holdExact, exact.holdRowLock, race(exactly), SOLD_TWICE],
+  ["exact: lock order of holds", holdExact, exact.holdLockOrder, cross(exactly), DEADLOCK],
+  ["exact: lock order of ends", endExact, exact.endLockOrder, endWhileOthersHold(endsExactly), DEADLOCK],
   [
     "exact: sum of an account",
     holdExact,
@@ -138,56 +150,74 @@ const guards: Guard[] = [
     "exact: account of a hold lost",
     holdExact,
     exact.holdWhole,
-    losing("UPDATE", "accounts", holdExactlyOne),
+    losing("UPDATE", "accounts", holdOne(exactly)),
     /^held 0, journal 5$/,
   ],
   ["exact: account of an end lost", endExact, exact.endWhole, endLosing, /^held 5, journal 0$/],
   ["expiry: account lost", expire, exact.expireWhole, expireLosing, /^held 5, journal 0$/],
 
-  ["lean: newest version", holdLean, lean.holdNewestVersion, raceLean, SOLD_TWICE],
-  ["lean: lock order of holds", holdLean, lean.holdLockOrder, crossLean, DEADLOCK],
-  ["lean: lock order of ends", endLean, lean.endLockOrder, endLeanWhileOthersHold, DEADLOCK],
-  ["lean: keys", holdLean, lean.holdKeys, leanFor(revoked), HELD],
-  ["lean: suspended account", holdLean, lean.holdSuspension, leanFor(suspended), HELD],
-  ["lean: limited account", holdLean, lean.holdLimits, leanFor(isLimited), HELD],
-  ["lean: gateway", holdLean, lean.holdGateway, leanUnderTheDead, HELD],
-  ["lean: hold lost", holdLean, lean.holdWhole, losing("INSERT", "holds", holdLeanly), /^held 5, journal 0$/],
-  ["lean: limited account of an end", endLean, lean.endLimits, endLeanOfLimited, ENDED],
+  ["lean: newest version", holdLean, lean.holdNewestVersion, race(together), SOLD_TWICE],
+  ["lean: lock order of holds", holdLean, lean.holdLockOrder, cross(together), DEADLOCK],
+  ["lean: lock order of ends", endLean, lean.endLockOrder, endWhileOthersHold(endsTogether), DEADLOCK],
+  ["lean: keys", holdLean, lean.holdKeys, holdBeside(together, revoked), HELD],
+  ["lean: suspended account", holdLean, lean.holdSuspension, holdBeside(together, suspended), HELD],
+  ["lean: limited account", holdLean, lean.holdLimits, holdBeside(together, isLimited), HELD],
+  ["lean: gateway", holdLean, lean.holdGateway, underTheDead(together), HELD],
+  [
+    "lean: hold lost",
+    holdLean,
+    lean.holdWhole,
+    losing("INSERT", "holds", holdOne(together)),
+    /^held 5, journal 0$/,
+  ],
+  ["lean: limited account of an end", endLean, lean.endLimits, endOfLimited(endsTogether), ENDED],
   ["lean: hold of an end missing", endLean, lean.endFreed, endLeanMissing, /^held 6, journal 11$/],
   ["lean: charge of an end lost", endLean, lean.endCharged, endLeanMischarged, /^balance 96, journal 100$/],
 
-  ["limited: row lock", holdLimited, limited.holdRowLock, raceLimited, SOLD_TWICE],
-  ["limited: lock order of holds", holdLimited, limited.holdLockOrder, crossLimited, DEADLOCK],
-  ["limited: lock order of ends", endLimited, limited.endLockOrder, endLimitedWhileOthersHold, DEADLOCK],
-  ["limited: keys", holdLimited, limited.holdKeys, limitedFor(revoked), HELD],
-  ["limited: suspended account", holdLimited, limited.holdSuspension, limitedFor(suspended), HELD],
-  ["limited: gateway", holdLimited, limited.holdGateway, limitedUnderTheDead, HELD],
+  ["limited: row lock", holdLimited, limited.holdRowLock, race(asLimited, isLimited), SOLD_TWICE],
+  ["limited: lock order of holds", holdLimited, limited.holdLockOrder, cross(asLimited, isLimited), DEADLOCK],
+  [
+    "limited: lock order of ends",
+    endLimited,
+    limited.endLockOrder,
+    endWhileOthersHold(endsAsLimited, isLimited),
+    DEADLOCK,
+  ],
+  ["limited: keys", holdLimited, limited.holdKeys, holdBeside(asLimited, revoked), HELD],
+  ["limited: suspended account", holdLimited, limited.holdSuspension, holdBeside(asLimited, suspended), HELD],
+  ["limited: gateway", holdLimited, limited.holdGateway, underTheDead(asLimited), HELD],
   [
     "limited: hold lost",
     holdLimited,
     limited.holdWhole,
-    losing("INSERT", "holds", holdLimitedOne),
+    losing("INSERT", "holds", holdOne(asLimited)),
     /^held 5, journal 0$/,
   ],
   ["limited: end lost", endLimited, limited.endWhole, endLimitedLosing, /^held 0, journal 5$/],
 
-  ["one: newest version", holdOneKey, one.holdNewestVersion, raceAlone, SOLD_TWICE],
-  ["one: revocation", holdOneKey, one.holdRevocation, oneFor(revoked), HELD],
-  ["one: suspended key", holdOneKey, one.holdKeySuspension, oneFor(keyThat("suspended_at = now()")), HELD],
-  ["one: expiry of the key", holdOneKey, one.holdExpiry, oneFor(keyThat("expires_at = now()")), HELD],
-  ["one: models", holdOneKey, one.holdModels, oneFor(keyThat("models = '{other}'")), HELD],
+  ["one: newest version", holdOneKey, one.holdNewestVersion, race(alone), SOLD_TWICE],
+  ["one: revocation", holdOneKey, one.holdRevocation, holdAlone(revoked), HELD],
+  ["one: suspended key", holdOneKey, one.holdKeySuspension, holdAlone(keyThat("suspended_at = now()")), HELD],
+  ["one: expiry of the key", holdOneKey, one.holdExpiry, holdAlone(keyThat("expires_at = now()")), HELD],
+  ["one: models", holdOneKey, one.holdModels, holdAlone(keyThat("models = '{other}'")), HELD],
   [
     "one: the key's account",
     holdOneKey,
     one.holdKeysAccount,
-    oneFor(keyThat("account_id = gen_random_uuid()")),
+    holdAlone(keyThat("account_id = gen_random_uuid()")),
     HELD,
   ],
-  ["one: suspended account", holdOneKey, one.holdSuspension, oneFor(suspended), HELD],
-  ["one: limited account", holdOneKey, one.holdLimits, oneFor(isLimited), HELD],
-  ["one: gateway", holdOneKey, one.holdGateway, holdUnderTheDead, HELD],
-  ["one: hold lost", holdOneKey, one.holdWhole, losing("INSERT", "holds", holdAlone), /^held 5, journal 0$/],
-  ["one: limited account of an end", endOne, one.endLimits, endOneOfLimited, ENDED],
+  ["one: suspended account", holdOneKey, one.holdSuspension, holdAlone(suspended), HELD],
+  ["one: limited account", holdOneKey, one.holdLimits, holdAlone(isLimited), HELD],
+  ["one: gateway", holdOneKey, one.holdGateway, underTheDead(alone), HELD],
+  [
+    "one: hold lost",
+    holdOneKey,
+    one.holdWhole,
+    losing("INSERT", "holds", holdOne(alone)),
+    /^held 5, journal 0$/,
+  ],
+  ["one: limited account of an end", endOne, one.endLimits, endOfLimited(endsAlone), ENDED],
   ["one: end lost", endOne, one.endWhole, endOneLosing, /^held 0, journal 5$/],
   ["one: ended once", endOne, one.endOnce, settleTwiceAlone, /^held 1, journal 6$/],
   ["one: ended once, late", endOne, one.endOnce, settleLateAlone, /^held 1, journal 6$/],
@@ -205,116 +235,47 @@ describe.each(guards)("%s", (_, real, variant, load, fault) => {
 })
 
 /** Two statements that wait at the same account, which has enough for one of them. */
-async function race(held: (by: DatabaseConnection, hold: Hold) => Promise<unknown>, of?: Account) {
-  const account = of ?? (await db.account(10n))
-  await using lock = await lockAccount(db.sql, account.account_id)
-  const racing = connections.map((by) => held(by, holdOf(account, 10n)))
-  await lockWaiters(db.sql, 2)
-  await lock.unlock()
-  await Promise.all(racing)
+function race(form: HoldForm, prepare = asItIs): Load {
+  return async (statement) => {
+    const account = await db.account(10n)
+    await prepare(account)
+    await using lock = await lockAccount(db.sql, account.account_id)
+    const racing = connections.map((by) => form(statement, [holdOf(account, 10n)], { by }))
+    await lockWaiters(db.sql, 2)
+    await lock.unlock()
+    await Promise.all(racing)
+  }
 }
 
-function raceExactly(statement: Statement): Promise<void> {
-  return race((by, asked) => hold(statement, [asked], by))
-}
-
-function raceLean(statement: Statement): Promise<void> {
-  return race((by, asked) => holdTogether(statement, [asked], { by }))
-}
-
-async function raceLimited(statement: Statement): Promise<void> {
-  const account = await db.account(10n)
-  await isLimited(account)
-  await race((by, asked) => holdAsLimited(statement, [asked], { by }), account)
-}
-
-function raceAlone(statement: Statement): Promise<void> {
-  return race((by, asked) => isHeld(statement, asked, { by }))
-}
-
-/** Two statements of the same two accounts, which both wait at the first of them. */
-async function cross(
-  first: (accounts: [Account, Account]) => Promise<unknown>,
-  second: typeof first,
-  of?: [Account, Account],
-): Promise<void> {
-  const accounts = of ?? (await twoAccounts())
-  await using lock = await lockAccount(db.sql, accounts[0].account_id)
-  const crossing = [first(accounts)]
-  await lockWaiters(db.sql, 1)
-  crossing.push(second(accounts))
-  await lockWaiters(db.sql, 2)
-  await lock.unlock()
-  await allDone(crossing)
-}
-
-/** In opposite orders. */
-function crossExactly(statement: Statement): Promise<void> {
-  return cross(
-    ([one, other]) => hold(statement, [holdOf(one, 1n), holdOf(other, 1n)], connections[0]),
-    ([one, other]) => hold(statement, [holdOf(other, 1n), holdOf(one, 1n)], connections[1]),
-  )
-}
-
-function crossLean(statement: Statement): Promise<void> {
-  return cross(
-    ([one, other]) => holdTogether(statement, [holdOf(one, 1n), holdOf(other, 1n)], { by: connections[0] }),
-    ([one, other]) => holdTogether(statement, [holdOf(other, 1n), holdOf(one, 1n)], { by: connections[1] }),
-  )
-}
-
-async function crossLimited(statement: Statement): Promise<void> {
-  const accounts = await twoAccounts()
-  for (const account of accounts) await isLimited(account)
-  await cross(
-    ([one, other]) => holdAsLimited(statement, [holdOf(one, 1n), holdOf(other, 1n)], { by: connections[0] }),
-    ([one, other]) => holdAsLimited(statement, [holdOf(other, 1n), holdOf(one, 1n)], { by: connections[1] }),
-    accounts,
-  )
+/** Two statements of the same two accounts in opposite orders, which both wait at the first of them. */
+function cross(form: HoldForm, prepare = asItIs): Load {
+  return async (statement) => {
+    const [one, other] = await twoAccounts(prepare)
+    await using lock = await lockAccount(db.sql, one.account_id)
+    const crossing = [form(statement, [holdOf(one, 1n), holdOf(other, 1n)], { by: connections[0] })]
+    await lockWaiters(db.sql, 1)
+    crossing.push(form(statement, [holdOf(other, 1n), holdOf(one, 1n)], { by: connections[1] }))
+    await lockWaiters(db.sql, 2)
+    await lock.unlock()
+    await allDone(crossing)
+  }
 }
 
 /** Ends of two calls while others of their accounts are held. */
-async function endWhileHolding(
-  ended: (holds: readonly Hold[]) => Promise<unknown>,
-  prepare: (account: Account) => Promise<unknown> = async () => {},
-): Promise<void> {
-  let holds: Hold[] = []
-  const accounts = await twoAccounts()
-  for (const account of accounts) await prepare(account)
-  holds = accounts.map((account) => holdOf(account, 1n))
-  await hold(holdExact, holds)
-  await using lock = await lockAccount(db.sql, accounts[0].account_id)
-  const crossing: Promise<unknown>[] = [
-    hold(
-      holdExact,
-      accounts.map((account) => holdOf(account, 1n)),
-    ),
-  ]
-  await lockWaiters(db.sql, 1)
-  crossing.push(ended(holds))
-  await lockWaiters(db.sql, 2)
-  await lock.unlock()
-  await allDone(crossing)
-}
-
-function endWhileOthersHold(statement: Statement): Promise<void> {
-  return endWhileHolding((holds) =>
-    end(
-      statement,
-      holds.map(({ id }) => settled(id, 1n)),
-      connections[1],
-    ),
-  )
-}
-
-function endLeanWhileOthersHold(statement: Statement): Promise<void> {
-  return endWhileHolding((holds) => endTogether(statement, holds, connections[1]))
-}
-
-function endLimitedWhileOthersHold(statement: Statement): Promise<void> {
-  return endWhileHolding(async (holds) => {
-    await endAsLimited(statement, holds, connections[1])
-  }, isLimited)
+function endWhileOthersHold(form: EndForm, prepare = asItIs): Load {
+  return async (statement) => {
+    const accounts = await twoAccounts(prepare)
+    const more = () => accounts.map((account) => holdOf(account, 1n))
+    const holds = more()
+    await hold(holdExact, holds)
+    await using lock = await lockAccount(db.sql, accounts[0].account_id)
+    const crossing: Promise<unknown>[] = [hold(holdExact, more())]
+    await lockWaiters(db.sql, 1)
+    crossing.push(form(statement, holds, connections[1]))
+    await lockWaiters(db.sql, 2)
+    await lock.unlock()
+    await allDone(crossing)
+  }
 }
 
 async function holdTwiceOfOneAccount(statement: Statement): Promise<void> {
@@ -347,30 +308,21 @@ async function settleAfterExpiry(statement: Statement): Promise<void> {
 }
 
 /** A call whose key or account does not allow it, as `spoil` makes it. */
-function oneFor(spoil: (account: Account) => Promise<unknown>): Load {
+function holdAlone(spoil: (account: Account) => Promise<unknown>): Load {
   return async (statement) => {
     const account = await db.account(10n)
     await spoil(account)
-    if (await isHeld(statement, holdOf(account, 5n))) throw fault("held")
+    if ((await alone(statement, [holdOf(account, 5n)])) === 1) throw fault("held")
   }
 }
 
 /** The same beside a call that may be held. */
-function leanFor(spoil: (account: Account) => Promise<unknown>): Load {
+function holdBeside(form: HoldForm, spoil: (account: Account) => Promise<unknown>): Load {
   return async (statement) => {
     const account = await db.account(10n)
     await spoil(account)
     const holds = [holdOf(account, 5n), holdOf(await db.account(10n), 5n)]
-    if ((await holdTogether(statement, holds)) === 2) throw fault("held")
-  }
-}
-
-function limitedFor(spoil: (account: Account) => Promise<unknown>): Load {
-  return async (statement) => {
-    const account = await db.account(10n)
-    await spoil(account)
-    const holds = [holdOf(account, 5n), holdOf(await db.account(10n), 5n)]
-    if ((await holdAsLimited(statement, holds)) === 2) throw fault("held")
+    if ((await form(statement, holds)) === 2) throw fault("held")
   }
 }
 
@@ -384,49 +336,22 @@ function accountThat(change: string) {
     db.sql.unsafe(`UPDATE tollgate.accounts SET ${change} WHERE id = '${account_id}'`).execute()
 }
 
-async function deadGateway(): Promise<string> {
-  const id = await db.gateway()
-  await db.sql`UPDATE tollgate.gateways SET dead_at = now() WHERE id = ${id}`
-  return id
+function underTheDead(form: HoldForm): Load {
+  return async (statement) => {
+    const under = await db.gateway()
+    await db.sql`UPDATE tollgate.gateways SET dead_at = now() WHERE id = ${under}`
+    if ((await form(statement, [holdOf(await db.account(10n), 5n)], { under })) === 1) throw fault("held")
+  }
 }
 
-async function holdUnderTheDead(statement: Statement): Promise<void> {
-  const under = await deadGateway()
-  if (await isHeld(statement, holdOf(await db.account(10n), 5n), { under })) throw fault("held")
-}
-
-async function leanUnderTheDead(statement: Statement): Promise<void> {
-  const under = await deadGateway()
-  if ((await holdTogether(statement, [holdOf(await db.account(10n), 5n)], { under })) === 1)
-    throw fault("held")
-}
-
-async function limitedUnderTheDead(statement: Statement): Promise<void> {
-  const under = await deadGateway()
-  if ((await holdAsLimited(statement, [holdOf(await db.account(10n), 5n)], { under })) === 1)
-    throw fault("held")
-}
-
-async function holdLimitedOne(statement: Statement): Promise<void> {
-  await holdAsLimited(statement, [holdOf(await db.account(10n), 5n)])
+function holdOne(form: HoldForm): Load {
+  return async (statement) => form(statement, [holdOf(await db.account(10n), 5n)])
 }
 
 async function endLimitedLosing(statement: Statement): Promise<void> {
   const once = await heldOne()
   await isLimited(once)
-  await losing("INSERT", "ends", () => endAsLimited(statement, [once]))(statement)
-}
-
-async function holdExactlyOne(statement: Statement): Promise<void> {
-  await hold(statement, [holdOf(await db.account(10n), 5n)])
-}
-
-async function holdLeanly(statement: Statement): Promise<void> {
-  await holdTogether(statement, [holdOf(await db.account(10n), 5n)])
-}
-
-async function holdAlone(statement: Statement): Promise<void> {
-  await isHeld(statement, holdOf(await db.account(10n), 5n))
+  await losing("INSERT", "ends", () => endsAsLimited(statement, [once]))(statement)
 }
 
 async function endLosing(statement: Statement): Promise<void> {
@@ -442,20 +367,16 @@ async function expireLosing(statement: Statement): Promise<void> {
 
 /** Its end is lost, with no charge: the balance stays as it is. */
 async function endOneLosing(statement: Statement): Promise<void> {
-  const { id } = await heldOne()
-  await losing("INSERT", "ends", () => isEnded(statement, settled(id, 0n)))(statement)
+  const once = await heldOne()
+  await losing("INSERT", "ends", () => endsAlone(statement, [once]))(statement)
 }
 
-async function endOneOfLimited(statement: Statement): Promise<void> {
-  const once = await heldOne()
-  await isLimited(once)
-  if (await isEnded(statement, settled(once.id, 0n))) throw fault("ended")
-}
-
-async function endLeanOfLimited(statement: Statement): Promise<void> {
-  const once = await heldOne()
-  await isLimited(once)
-  if ((await endTogether(statement, [once])) === 1) throw fault("ended")
+function endOfLimited(form: EndForm): Load {
+  return async (statement) => {
+    const once = await heldOne()
+    await isLimited(once)
+    if ((await form(statement, [once])) === 1) throw fault("ended")
+  }
 }
 
 /** An end of a hold that is not in the ledger, and of nothing else: the statement for a batch moves its sums. */
@@ -496,15 +417,15 @@ async function noticed(work: () => Promise<unknown>): Promise<void> {
 
 /** Beside another call of the account, so that there is something to be freed a second time. */
 async function settleTwiceAlone(statement: Statement): Promise<void> {
-  const { id } = await heldOne({ beside: true })
-  await isEnded(endOne, settled(id, 4n))
-  await refused(() => isEnded(statement, settled(id, 0n)))
+  const once = await heldOne({ beside: true })
+  await end(endExact, [settled(once.id, 4n)])
+  await refused(() => endsAlone(statement, [once]))
 }
 
 async function settleLateAlone(statement: Statement): Promise<void> {
   const lost = await heldOne({ beside: true })
   await expireBatch(connections[0], [lost], LOCK_MS)
-  await refused(() => isEnded(statement, settled(lost.id, 0n)))
+  await refused(() => endsAlone(statement, [lost]))
 }
 
 /** The primary key may refuse it. */
@@ -526,8 +447,14 @@ async function allDone(works: readonly Promise<unknown>[]): Promise<void> {
   if (failed !== undefined) throw failed.reason
 }
 
-async function twoAccounts(): Promise<[Account, Account]> {
+async function asItIs(_account: Account): Promise<unknown> {
+  return undefined
+}
+
+async function twoAccounts(prepare: (account: Account) => Promise<unknown>): Promise<[Account, Account]> {
   const one = await db.account(100n)
   const other = await db.account(100n)
+  await prepare(one)
+  await prepare(other)
   return one.account_id < other.account_id ? [one, other] : [other, one]
 }

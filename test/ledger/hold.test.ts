@@ -1,11 +1,10 @@
 import { describe, expect, test } from "bun:test"
-import fc from "fast-check"
 import { nextId } from "../../src/id.ts"
 import type { Hold } from "../../src/ledger/entries.ts"
 import { holdBatch } from "../../src/ledger/money/hold.ts"
 import type { HoldAttempt } from "../../src/ledger/money/hold-exact.ts"
 import { registerTerms } from "../../src/ledger/money/terms.ts"
-import { call, falsify, holdOf, keyOf, nth, testGateway, violations } from "./test-database.ts"
+import { call, falsify, holdOf, keyOf, testGateway, violations } from "./test-database.ts"
 
 /** The holding statements, on a real Postgres: what they admit, what they refuse, and why. */
 
@@ -139,13 +138,6 @@ describe("what is held", () => {
     ])
   })
 
-  test("D27 the same id again holds nothing more, and says that it is held", async () => {
-    const hold = holdOf(await db.account(100n), 60n)
-    expect(await outcomes(hold)).toEqual(["held"])
-    expect(await outcomes(hold)).toEqual(["held"])
-    expect(await violations(db.sql, { overdrawn: true })).toEqual([])
-  })
-
   test("D27 the same id is closed to another amount, another account or another gateway", async () => {
     const account = await db.account(100n)
     const hold = holdOf(account, 60n)
@@ -168,61 +160,3 @@ describe("what is held", () => {
     }
   })
 })
-
-test("design, money: a batch comes out as single statements in ascending order of amounts would", async () => {
-  const amounts = fc.array(fc.tuple(fc.integer({ min: 0, max: 2 }), fc.bigInt(1n, 12n)), {
-    minLength: 1,
-    maxLength: 24,
-  })
-  const balances = fc.tuple(fc.bigInt(-5n, 40n), fc.bigInt(0n, 40n), fc.bigInt(0n, 40n))
-  await fc.assert(
-    fc.asyncProperty(balances, amounts, async (available, asked) => {
-      const accounts = await Promise.all(available.map((nano) => db.account(nano)))
-      const holds = asked.map(([at, amount_nano]) => holdOf(nth(accounts, at), amount_nano))
-      const expected = new Map<string, HoldAttempt["outcome"]>()
-      const left = new Map(accounts.map(({ account_id }, at) => [account_id, available[at] ?? 0n]))
-      for (const { id, account_id, amount_nano } of [...holds].sort(byAmountAndId)) {
-        const rest = (left.get(account_id) ?? 0n) - amount_nano
-        expected.set(id, rest >= 0n ? "held" : "insufficient_balance")
-        if (rest >= 0n) left.set(account_id, rest)
-      }
-      const results = await ask(...holds)
-      expect(results.map(({ outcome }) => outcome)).toEqual(
-        holds.map(({ id }) => expected.get(id) ?? "closed"),
-      )
-      results.forEach((result, at) => {
-        if (result.outcome !== "insufficient_balance") return
-        expect(result.available_nano).toBe(left.get(holds[at]?.account_id ?? "") ?? 0n)
-      })
-    }),
-    { numRuns: 20 },
-  )
-  expect(await violations(db.sql, { overdrawn: true })).toEqual([])
-})
-
-test("money race: N racers for k slots on several connections admit exactly k", async () => {
-  const connections = Array.from({ length: 6 }, () => db.connection())
-  for (const slots of [1n, 3n, 17n]) {
-    const account = await db.account(slots * 10n + 9n)
-    // Each connection asks again when it has its answer, so that no statement waits longer than it may for those before it.
-    const racers = connections.map(async (own) => {
-      const own_results: HoldAttempt[] = []
-      for (let round = 0; round < 8; round++)
-        own_results.push(
-          ...(await holdBatch(own, gateway_id, [holdOf(account, 10n), holdOf(account, 10n)], 3_000)),
-        )
-      return own_results
-    })
-    const results = (await Promise.all(racers)).flat()
-    expect(results.filter(({ outcome }) => outcome === "held")).toHaveLength(Number(slots))
-    expect(results.filter(({ outcome }) => outcome === "insufficient_balance")).toHaveLength(
-      96 - Number(slots),
-    )
-  }
-  expect(await violations(db.sql, { overdrawn: true })).toEqual([])
-})
-
-function byAmountAndId(one: Hold, other: Hold): number {
-  if (one.amount_nano !== other.amount_nano) return one.amount_nano < other.amount_nano ? -1 : 1
-  return one.id < other.id ? -1 : 1
-}

@@ -2,6 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import { sql } from "drizzle-orm"
 import fc from "fast-check"
 import type { TransactionSql } from "postgres"
+import { connectDatabase } from "../../src/ledger/database/database.ts"
 import { piecesOf } from "../../src/ledger/database/span.ts"
 import { balanceAt } from "../../src/ledger/reports/balance.ts"
 import { addLatencies, latencies } from "../../src/ledger/reports/latency.ts"
@@ -10,7 +11,14 @@ import { checkDay, firstDay, sumHours } from "../../src/ledger/reports/sum-hours
 import { timelineCells } from "../../src/ledger/reports/timeline.ts"
 import { sumUsage } from "../../src/ledger/reports/usage-sums.ts"
 import { plantCalls } from "../admin/admin-harness.ts"
-import { falsify, openTestDatabase, type TestDatabase } from "./test-database.ts"
+import {
+  falsify,
+  numberedId,
+  openTestDatabase,
+  openTransaction,
+  sumAnew,
+  type TestDatabase,
+} from "./test-database.ts"
 
 const HOUR_MS = 3_600_000
 const FIRST_MS = Date.parse("2026-03-03T00:00:00Z")
@@ -49,7 +57,7 @@ beforeAll(async () => {
         ...usage,
       }
       return {
-        id: idAt(held_at, at),
+        id: numberedId(held_at, at),
         ...ownerOf(owner),
         model,
         held_at,
@@ -102,20 +110,7 @@ function ownerOf(at: number) {
   return { account_id: owner.account_id, key_id: owner.key_id }
 }
 
-function idAt(at: Date, number: number): string {
-  const time = at.getTime().toString(16).padStart(12, "0")
-  return `${time.slice(0, 8)}-${time.slice(8)}-7000-8000-${number.toString(16).padStart(12, "0")}`
-}
-
-async function until(hours: number | null): Promise<void> {
-  for (const table of ["hours", "days", "hour_latencies", "day_latencies", "label_days"])
-    await db.sql.unsafe(`TRUNCATE tollgate.${table}`)
-  await db.sql`UPDATE tollgate.summed SET hours_until = NULL, days_until = NULL, labels_until = NULL`
-  if (hours === null) return
-  // The hours that end after that are not over yet.
-  const close_ms = Date.now() - (FIRST_MS + hours * HOUR_MS) - HOUR_MS / 2
-  await sumHours(db.database.upkeep, never, close_ms)
-}
+const until = (hours: number | null) => sumAnew(db, hours === null ? null : FIRST_MS + hours * HOUR_MS)
 
 /** Every report on a span, as text: of everybody, of an account, of a key and of a model. */
 async function reports(from_ms: number, to_ms: number): Promise<string> {
@@ -190,6 +185,23 @@ describe("D72: what reports say does not depend on what is summed up already", (
   })
 })
 
+test("D94: days that a gateway without labels has closed get their labels afterwards", async () => {
+  const { upkeep } = db.database
+  await until(72)
+  const right = await reports(0, SPAN_MS)
+  await db.sql`TRUNCATE tollgate.label_days`
+  await db.sql`UPDATE tollgate.summed SET labels_until = NULL`
+  expect(await reports(0, SPAN_MS)).toBe(right)
+  await sumHours(upkeep, never, Date.now())
+  const [row] = await db.sql`SELECT labels_until = days_until AS whole FROM tollgate.summed`
+  expect(row?.whole).toBeTrue()
+  expect(await reports(0, SPAN_MS)).toBe(right)
+  expect(await checkDay(upkeep, moment(0))).toMatchObject({ differed: 0 })
+  await db.sql`INSERT INTO tollgate.label_days SELECT * FROM tollgate.label_days WHERE from_at = ${moment(0)} LIMIT 1`
+  expect(await checkDay(upkeep, moment(0))).toMatchObject({ differed: 1 })
+  expect(await reports(0, SPAN_MS)).toBe(right)
+})
+
 describe("D72: sums are proved by their entries", () => {
   test("a day that nobody touched does not differ; a wrong, a missing and an invented sum do, and are right afterwards", async () => {
     await until(72)
@@ -237,7 +249,7 @@ describe("D72: sums are proved by their entries", () => {
   test("two processes close each hour once", async () => {
     await until(null)
     const close_ms = Date.now() - FIRST_MS - 48 * HOUR_MS
-    const other = await openAgain()
+    const other = await connectDatabase(db.address)
     await Promise.all([
       sumHours(db.database.upkeep, never, close_ms),
       sumHours(other.upkeep, never, close_ms),
@@ -262,21 +274,8 @@ test("D72: an hour stays open while a transaction that began in it may still wri
   const hour_ms = Math.floor(now_ms / HOUR_MS) * HOUR_MS
   await db.sql`UPDATE tollgate.summed SET hours_until = ${new Date(hour_ms)}, days_until = ${new Date(hour_ms)}`
   const after_ms = -2 * HOUR_MS
-  const release = Promise.withResolvers<void>()
-  const began = Promise.withResolvers<void>()
-  const writing = db.sql.begin(async (tx) => {
-    await tx`SELECT now()`
-    began.resolve()
-    await release.promise
-  })
-  await began.promise
+  const writing = await openTransaction(db.sql, (tx) => tx`SELECT now()`)
   expect(await sumHours(upkeep, never, after_ms)).toBe(0)
-  release.resolve()
-  await writing
+  await writing.commit()
   expect(await sumHours(upkeep, never, after_ms)).toBeGreaterThan(0)
 })
-
-async function openAgain() {
-  const { connectDatabase } = await import("../../src/ledger/database/database.ts")
-  return connectDatabase(db.address)
-}

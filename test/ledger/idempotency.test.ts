@@ -2,7 +2,6 @@ import { describe, expect, test } from "bun:test"
 import { changeKey } from "../../src/ledger/accounts/keys.ts"
 import type { DatabaseConnection } from "../../src/ledger/database/connection.ts"
 import type { Hold } from "../../src/ledger/entries.ts"
-import { Checkpoints } from "../../src/ledger/money/checkpoints.ts"
 import { endBatch } from "../../src/ledger/money/end.ts"
 import { expireBatch } from "../../src/ledger/money/expire.ts"
 import { holdBatch } from "../../src/ledger/money/hold.ts"
@@ -10,13 +9,17 @@ import { forgetIdempotency, KeptAnswers } from "../../src/ledger/money/idempoten
 import {
   type Account,
   call,
+  checkpointOf,
   holdOf,
+  insertHold,
   lockWaiters,
   nth,
+  openTransaction,
   released,
   settled,
   testDatabase,
   violations,
+  writeCheckpoints,
 } from "./test-database.ts"
 
 /** D43: an `Idempotency-Key` is one hold, on a real Postgres, whoever asks and however many at once. */
@@ -150,22 +153,12 @@ describe("D43 a hold beside one that loses its Idempotency-Key to another gatewa
   /** A hold with this key is written by another gateway and not committed yet; what waits for it, and how to commit. */
   async function claiming(key: string, account: Account) {
     const hold = under(key, account)
-    const written = Promise.withResolvers<void>()
-    const committed = Promise.withResolvers<void>()
-    const claiming = db.sql.begin(async (tx) => {
+    const { commit } = await openTransaction(db.sql, async (tx) => {
       await tx`UPDATE tollgate.accounts SET held_nano = held_nano + 10 WHERE id = ${account.account_id}`
-      await tx`INSERT INTO tollgate.holds (id, account_id, key_id, gateway_id, amount_nano, terms_id, stream)
-        VALUES (${hold.id}, ${hold.account_id}, ${hold.key_id}, ${gateway_id}, 10, 1, true)`
+      await insertHold(tx, hold, gateway_id)
       await tx`INSERT INTO tollgate.idempotency (account_id, key_hash, body_hash, call_id)
         VALUES (${account.account_id}, ${key}, 'body', ${hold.id})`
-      written.resolve()
-      await committed.promise
     })
-    await written.promise
-    const commit = () => {
-      committed.resolve()
-      return claiming
-    }
     return { hold, commit }
   }
 
@@ -255,11 +248,7 @@ describe("D43 an Idempotency-Key is free again", () => {
     const hold = under(KEY, account)
     await ask(hold)
     const connection = nth(connections, 0)
-    if (charge_nano > 0n) {
-      const checkpoints = new Checkpoints(connection, () => gateway_id)
-      const seen = { charge_nano, basis: "estimate", usage: null, terms_id: null } as const
-      await checkpoints.write([{ id: hold.id, ...seen }])
-    }
+    if (charge_nano > 0n) await writeCheckpoints(connection, gateway_id, checkpointOf(hold.id, charge_nano))
     expect(await expireBatch(connection, [hold], 300)).toEqual([true])
     expect(await claims(account)).toHaveLength(left)
     expect(await ask(under(KEY, account))).toMatchObject([

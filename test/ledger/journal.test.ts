@@ -1,12 +1,19 @@
 import { beforeAll, describe, expect, test } from "bun:test"
-import { Checkpoints } from "../../src/ledger/money/checkpoints.ts"
 import { endBatch } from "../../src/ledger/money/end.ts"
 import { expireBatch } from "../../src/ledger/money/expire.ts"
 import { holdBatch } from "../../src/ledger/money/hold.ts"
 import { writeAttempts } from "../../src/ledger/queue/attempts.ts"
 import { sumUsage } from "../../src/ledger/reports/usage-sums.ts"
 import type { Grouping } from "../../src/wire/usage-report.ts"
-import { type Account, falsify, holdOf, settled, testGateway } from "./test-database.ts"
+import {
+  type Account,
+  checkpointOf,
+  falsify,
+  holdOf,
+  settled,
+  testGateway,
+  writeCheckpoints,
+} from "./test-database.ts"
 
 /** The journal: entries are added and never changed, not even to correct them (D13, D55). */
 
@@ -19,9 +26,7 @@ async function expired(account: Account) {
   const hold = holdOf(account, 100n)
   await holdBatch(connection, gateway_id, [hold], 300)
   const usage = { prompt_tokens: 5, cached_tokens: 4, completion_tokens: 3 }
-  await new Checkpoints(connection, () => gateway_id).write([
-    { id: hold.id, charge_nano: 40n, basis: "partial", usage, terms_id: null },
-  ])
+  await writeCheckpoints(connection, gateway_id, checkpointOf(hold.id, 40n, { basis: "partial", usage }))
   await expireBatch(connection, [hold], 300)
   return hold
 }
@@ -155,15 +160,6 @@ describe("D13 a settlement that comes after expiry", () => {
     })
   })
 
-  test("for less gives the difference back", async () => {
-    const account = await db.account(1_000n)
-    const { id } = await expired(account)
-    await settleLate(id, 15n)
-    expect(await rowOf("corrections", id)).toMatchObject({ charge_nano: "15", difference_nano: "-25" })
-    const [row] = await db.sql`SELECT balance_nano FROM tollgate.accounts WHERE id = ${account.account_id}`
-    expect(row?.balance_nano).toBe("985")
-  })
-
   test("D48 expiry and correction count each on its own day, and the day that is over does not change", async () => {
     const account = await db.account(1_000n)
     const { account_id } = account
@@ -201,41 +197,9 @@ describe("D13 a settlement that comes after expiry", () => {
     })
   })
 
-  test("D48 what a balance has lost in a day is the day's sum", async () => {
-    const account = await db.account(10_000n)
-    const { account_id } = account
-    for (const late of [null, 70n, 15n]) {
-      const { id } = await expired(account)
-      if (late !== null) await settleLate(id, late)
-    }
-    const today = await dayOf("now()")
-    const tomorrow = new Date(today.getTime() + DAY_MS)
-    const { total } = await sumUsage(db.database.sums, {
-      from: today,
-      to: tomorrow,
-      by: "key",
-      account_ids: [account_id],
-    })
-    const [row] = await db.sql`SELECT balance_nano FROM tollgate.accounts WHERE id = ${account_id}`
-    expect(total).toMatchObject({ calls: 3, charge_nano: 10_000n - BigInt(row?.balance_nano) })
-  })
-
   async function dayOf(moment: string): Promise<Date> {
     const [row] = await db.sql.unsafe(`SELECT date_trunc('day', ${moment}, 'UTC') AS day`)
     if (!(row?.day instanceof Date)) throw new Error("no day")
     return row.day
   }
-})
-
-test("D13 a late settlement that two processes send at once is one correction", async () => {
-  const account = await db.account(1_000n)
-  const { id } = await expired(account)
-  const others = [db.connection(), db.connection(), db.connection()]
-  const ended = await Promise.all(
-    others.map((own, at) => endBatch(own, [{ end: settled(id, 70n + BigInt(at)), hold: null }], 3_000)),
-  )
-  expect(ended.flat().toSorted()).toEqual(["applied", "closed", "closed"])
-  const [row] = await db.sql`SELECT a.balance_nano + c.charge_nano AS sum FROM tollgate.corrections c
-    JOIN tollgate.accounts a ON a.id = c.account_id WHERE c.id = ${id}`
-  expect(row?.sum).toBe("1000")
 })

@@ -36,6 +36,11 @@ const labelled = ({ account_id }: Account, changes: Partial<Labelled> = {}): Lab
 })
 const nobody = () => {}
 const queue = () => new LabelQueue(connection, nobody)
+/** A queue, and the statements that it asks. */
+function recorded() {
+  const { runner, asked } = recording(connection)
+  return { labels: new LabelQueue(Object.assign(Object.create(connection), runner), nobody), asked }
+}
 const rowsOf = async (table: "labels" | "end_users", { account_id }: Account) =>
   (
     await db.sql`SELECT count(*)::int AS count FROM ${db.sql(`tollgate.${table}`)} WHERE account_id = ${account_id}`
@@ -57,8 +62,7 @@ describe("D94: equal content has one id", () => {
 
   test("the order of tags and their source make no difference, and a known combination needs no statement", async () => {
     const account = await db.account(0n)
-    const { runner, asked } = recording(connection)
-    const labels = new LabelQueue(Object.assign(Object.create(connection), runner), nobody)
+    const { labels, asked } = recorded()
     const one = await labels.of(labelled(account, { sent: { a: "1", b: "2" } }))
     const statements = asked.length
     expect(labels.of(labelled(account, { sent: { b: "2", a: "1" } }))).toEqual(one)
@@ -145,8 +149,7 @@ describe("D94: beyond the new combinations of a day", () => {
 
   test("nothing is kept of what the client has sent, and one look-up finds what stands for it", async () => {
     const account = await full()
-    const { runner, asked } = recording(connection)
-    const labels = new LabelQueue(Object.assign(Object.create(connection), runner), nobody)
+    const { labels, asked } = recorded()
     for (const at of [1, 1, 2]) {
       asked.length = 0
       expect((await labels.of(newOf(account, at))).tags).toEqual({ team: OTHER, env: "prod" })
@@ -160,8 +163,7 @@ describe("D94: beyond the new combinations of a day", () => {
 
 test("D94: a process remembers combinations up to a number of characters, and drops the oldest", async () => {
   const account = await db.account(0n)
-  const { runner, asked } = recording(connection)
-  const labels = new LabelQueue(Object.assign(Object.create(connection), runner), nobody)
+  const { labels, asked } = recorded()
   const statements = async (at: number) => {
     asked.length = 0
     await labels.of(labelled(account, { end_user: `${at} ${"a".repeat(100_000)}` }))

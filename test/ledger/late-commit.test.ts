@@ -9,6 +9,7 @@ import {
   HASH,
   holdOf,
   openTestDatabase,
+  openTransaction,
   settled,
   type TestDatabase,
   violations,
@@ -43,18 +44,10 @@ async function lateTerms() {
   const price = { input_pico: 1n, cached_input_pico: 1n, output_pico: 1n, per_call_nano: 0n }
   const wanted = { family: "chat", model: `late ${++made}`, upstream: "first", price }
   const [terms_id = 0] = await registerTerms(db.database.operators, [wanted])
-  const locked = Promise.withResolvers<void>()
-  const unlocked = Promise.withResolvers<void>()
-  const holding = db.sql.begin(async (tx) => {
-    await tx`SELECT pg_advisory_xact_lock(${terms_id}::bigint)`
-    locked.resolve()
-    await unlocked.promise
-  })
-  await locked.promise
-  const commit = () => {
-    unlocked.resolve()
-    return holding
-  }
+  const { commit } = await openTransaction(
+    db.sql,
+    (tx) => tx`SELECT pg_advisory_xact_lock(${terms_id}::bigint)`,
+  )
   return { terms_id, commit }
 }
 

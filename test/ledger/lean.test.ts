@@ -4,11 +4,9 @@ import fc from "fast-check"
 import { nextId } from "../../src/id.ts"
 import { changeKey, type SpendingLimit } from "../../src/ledger/accounts/keys.ts"
 import type { DatabaseConnection, Runner } from "../../src/ledger/database/connection.ts"
-import { openDatabase } from "../../src/ledger/database/database.ts"
 import { errorCode, kindOf, Overdue } from "../../src/ledger/database/database-errors.ts"
 import { type Statement, statement } from "../../src/ledger/database/statement.ts"
 import type { End, Hold, HoldResult } from "../../src/ledger/entries.ts"
-import { Checkpoints } from "../../src/ledger/money/checkpoints.ts"
 import { endBatch, endLean, endOne } from "../../src/ledger/money/end.ts"
 import { type EndResult, endExact, endExactly } from "../../src/ledger/money/end-exact.ts"
 import { endLimited } from "../../src/ledger/money/end-limited.ts"
@@ -22,18 +20,23 @@ import { DatabaseProxy } from "../support/proxy.ts"
 import {
   type Account,
   call,
+  checkpointOf,
   FIRST,
   holdOf,
+  insertHold,
   keyOf,
+  ledgerAt,
   lockAccount,
   lockWaiters,
   nth,
   OTHER_MODEL,
+  openTransaction,
   recording,
   released,
   settled,
   testDatabase,
   violations,
+  writeCheckpoints,
 } from "./test-database.ts"
 
 /** Most calls go by lean statements, one call by a shorter one still: whatever happens, all come out as by the exact ones. */
@@ -53,82 +56,23 @@ interface Way {
   end(end: End, hold: Hold): Promise<EndResult | undefined>
 }
 
-function alone(connection: DatabaseConnection): Way {
-  return {
-    connection,
-    hold: async (gateway_id, hold) => (await holdBatch(connection, gateway_id, [hold], LOCK_MS))[0],
-    end: async (end, hold) => (await endBatch(connection, [{ end, hold }], LOCK_MS))[0],
-  }
-}
-
-function asLimited(connection: DatabaseConnection): Way {
-  return {
-    connection,
-    hold: async (gateway_id, hold) =>
-      (await holdBatch(connection, gateway_id, [{ ...hold, is_limited: true }], LOCK_MS))[0],
-    end: async (end, hold) =>
-      (await endBatch(connection, [{ end, hold: { ...hold, is_limited: true } }], LOCK_MS))[0],
-  }
-}
-
-/** By the lean statement, beside another call that it writes. */
-function besideOne(connection: DatabaseConnection, account: Account): Way {
-  const neighbour = async () => {
-    const hold = holdOf(account, 1n)
-    await holdBatch(connection, alive_id, [hold], LOCK_MS)
-    return { end: released(hold.id), hold }
-  }
+/** By a batch, which asks for the call as `changed`, after one that the `neighbour` makes. */
+function inBatch(
+  connection: DatabaseConnection,
+  neighbour: ((hold: Hold) => Hold) | null = null,
+  changed: Partial<Hold> = {},
+): Way {
+  const beside = (hold: Hold) => (neighbour === null ? [] : [neighbour(hold)])
   return {
     connection,
     hold: async (gateway_id, hold) =>
-      (await holdBatch(connection, gateway_id, [holdOf(account, 1n), hold], LOCK_MS))[1],
-    end: async (end, hold) => (await endBatch(connection, [await neighbour(), { end, hold }], LOCK_MS))[1],
-  }
-}
-
-/** By the lean statement for calls that are alike, beside one that holds and is charged nothing. */
-function besideOwn(connection: DatabaseConnection): Way {
-  const like = ({ account_id, key_id, terms_id }: Hold) => holdOf({ account_id, key_id }, 0n, { terms_id })
-  return {
-    connection,
-    hold: async (gateway_id, hold) =>
-      (await holdBatch(connection, gateway_id, [like(hold), hold], LOCK_MS))[1],
+      (await holdBatch(connection, gateway_id, [...beside(hold), { ...hold, ...changed }], LOCK_MS)).at(-1),
     async end(end, hold) {
-      const own = like(hold)
-      await holdExactly(connection, alive_id, [own], LOCK_MS, 1_000)
-      return (
-        await endBatch(
-          connection,
-          [
-            { end: released(own.id), hold: own },
-            { end, hold },
-          ],
-          LOCK_MS,
-        )
-      )[1]
-    },
-  }
-}
-
-/** By the lean statement, beside calls that it leaves out, because nobody knows them. */
-function besideNobody(connection: DatabaseConnection): Way {
-  const nobody = { account_id: crypto.randomUUID(), key_id: crypto.randomUUID() }
-  return {
-    connection,
-    hold: async (gateway_id, hold) =>
-      (await holdBatch(connection, gateway_id, [hold, holdOf(nobody, 1n)], LOCK_MS))[0],
-    async end(end, hold) {
-      const unknown = holdOf(nobody, 1n)
-      return (
-        await endBatch(
-          connection,
-          [
-            { end, hold },
-            { end: released(unknown.id), hold: unknown },
-          ],
-          LOCK_MS,
-        )
-      )[0]
+      const others = beside(hold)
+      if (others.length > 0) await holdExactly(connection, alive_id, others, LOCK_MS, 1_000)
+      const released_ones = others.map((other) => ({ end: released(other.id), hold: other }))
+      const batch = [...released_ones, { end, hold: { ...hold, ...changed } }]
+      return (await endBatch(connection, batch, LOCK_MS)).at(-1)
     },
   }
 }
@@ -207,9 +151,7 @@ class World {
       case "close":
         return closeIds(connection, alive_id, [this.#hold(step)], LOCK_MS)
       case "checkpoint":
-        return new Checkpoints(connection, () => alive_id).write([
-          { id, charge_nano: step.charge_nano, basis: "estimate", usage: null, terms_id: null },
-        ])
+        return writeCheckpoints(connection, alive_id, checkpointOf(id, step.charge_nano))
       case "suspend":
         return db.sql`UPDATE tollgate.accounts
           SET suspended_at = CASE WHEN suspended_at IS NULL THEN now() END WHERE id = ${account_id}`.then(
@@ -218,7 +160,7 @@ class World {
     }
   }
 
-  /** All its rows, with places instead of ids, and without what the clock says; not those of `besideOwn`. */
+  /** All its rows, with places instead of ids, and without what the clock says; not those of neighbours. */
   async rows(): Promise<unknown> {
     const { sql } = db
     const own = this.#accounts.map(({ account_id }) => account_id)
@@ -325,14 +267,19 @@ const ALL_ANSWERS: readonly Step[] = [
 test("D55 random histories: the same answers and the same entries, by lean statements and by exact ones", async () => {
   const said = new Set<string>()
   const rich = await db.account(1_000_000n)
-  const connections = Array.from({ length: 6 }, () => db.connection())
+  const nobody = { account_id: crypto.randomUUID(), key_id: crypto.randomUUID() }
   const ways = [
-    alone(nth(connections, 0)),
-    besideOne(nth(connections, 1), rich),
-    besideOwn(nth(connections, 2)),
-    besideNobody(nth(connections, 3)),
-    asLimited(nth(connections, 4)),
-    exactly(nth(connections, 5)),
+    inBatch(db.connection()),
+    // By the lean statement, beside a call that it writes.
+    inBatch(db.connection(), () => holdOf(rich, 1n)),
+    // By the lean statement for calls that are alike, beside one that holds and is charged nothing.
+    inBatch(db.connection(), ({ account_id, key_id, terms_id }) =>
+      holdOf({ account_id, key_id }, 0n, { terms_id }),
+    ),
+    // By the lean statement, beside a call that it leaves out, because nobody knows it.
+    inBatch(db.connection(), () => holdOf(nobody, 1n)),
+    inBatch(db.connection(), null, { is_limited: true }),
+    exactly(db.connection()),
   ]
   await fc.assert(
     fc.asyncProperty(
@@ -419,51 +366,34 @@ describe("what comes into the ledger while a statement waits", () => {
     return { codes, by: [0, 1].map(() => db.database.connection(watch)) }
   }
 
-  test("D27 the same hold by another connection: both are held, once", async () => {
+  test.each([
+    ["by another connection", 100n, ["23505"]],
+    ["for whose like nothing is left", 30n, []],
+  ] as const)("D27 the same hold, %s: both are held, once", async (_, balance_nano, failures) => {
     const { codes, by } = watched()
-    const account = await db.account(100n)
+    const account = await db.account(balance_nano)
     const hold = holdOf(account, 30n)
     await using lock = await lockAccount(db.sql, account.account_id)
     const racing = by.map((own) => holdBatch(own, alive_id, [hold], 5_000))
     await lockWaiters(db.sql, 2)
     await lock.unlock()
     expect((await Promise.all(racing)).flat()).toEqual([{ outcome: "held" }, { outcome: "held" }])
-    expect(codes).toEqual(["23505"])
+    expect(codes).toEqual([...failures])
     expect(await violations(db.sql, { overdrawn: true })).toEqual([])
-    await Promise.all(by.map((own) => own.end()))
-  })
-
-  test("D27 the same hold, for whose like nothing is left: both are held, once", async () => {
-    const { codes, by } = watched()
-    const account = await db.account(30n)
-    const hold = holdOf(account, 30n)
-    await using lock = await lockAccount(db.sql, account.account_id)
-    const racing = by.map((own) => holdBatch(own, alive_id, [hold], 5_000))
-    await lockWaiters(db.sql, 2)
-    await lock.unlock()
-    expect((await Promise.all(racing)).flat()).toEqual([{ outcome: "held" }, { outcome: "held" }])
-    expect(codes).toEqual([])
     await Promise.all(by.map((own) => own.end()))
   })
 
   test("D27 the tombstone of the hold: it is closed, and nothing is held", async () => {
     const { codes, by } = watched()
     const hold = holdOf(await db.account(100n), 30n)
-    const written = Promise.withResolvers<void>()
-    const committed = Promise.withResolvers<void>()
-    const closing = db.sql.begin(async (tx) => {
-      await tx`INSERT INTO tollgate.holds (id, account_id, key_id, gateway_id, amount_nano, terms_id, stream)
-        VALUES (${hold.id}, ${hold.account_id}, ${hold.key_id}, ${alive_id}, 30, ${FIRST}, true)`
+    const closing = await openTransaction(db.sql, async (tx) => {
+      await insertHold(tx, hold, alive_id)
       await tx`INSERT INTO tollgate.ends (id, account_id, key_id, charge_nano, freed_nano, terms_id, outcome, basis)
         VALUES (${hold.id}, ${hold.account_id}, ${hold.key_id}, 0, 30, ${FIRST}, 'released', 'none')`
-      written.resolve()
-      await committed.promise
     })
-    await written.promise
     const holding = holdBatch(nth(by, 0), alive_id, [hold], 5_000)
     await lockWaiters(db.sql, 1)
-    committed.resolve()
-    await closing
+    await closing.commit()
     expect(await holding).toEqual([{ outcome: "closed" }])
     expect(codes).toEqual(["23505"])
     expect(await violations(db.sql, { overdrawn: true })).toEqual([])
@@ -500,7 +430,7 @@ describe("what comes into the ledger while a statement waits", () => {
 test("an end has every field in its row, as by the exact statement: none of them is lost for null", async () => {
   const account = await db.account(100n)
   const hold = holdOf(account, 30n, { stream: false })
-  const way = alone(connection)
+  const way = inBatch(connection)
   await way.hold(alive_id, hold)
   expect(await call(db.sql, hold.id)).toMatchObject({ stream: false, state: "open", upstream: "first" })
   const bare = { usage: null, terms_id: null, ttft_ms: null, ending: null, failure: null }
@@ -563,8 +493,7 @@ test("D27 the exact statement has the rest of the time of one statement", async 
 
 test("D42 calls of an account with a spending limit go to the statements for limited accounts, until a hold finds no limit", async () => {
   const proxy = await DatabaseProxy.start(db.address)
-  const database = await openDatabase(proxy.address)
-  const ledger = await db.ledger({ database })
+  const ledger = await ledgerAt(db, proxy.address)
   const account = await db.account(1_000n)
   const limit = (spending: SpendingLimit | null) =>
     changeKey(db.database.operators, account.key_id, { spending })
@@ -592,7 +521,6 @@ test("D42 calls of an account with a spending limit go to the statements for lim
   expect(await asked("held")).toEqual([holdLimited, holdExact, endOne])
   expect(await asked("held")).toEqual([holdOneKey, endOne])
   await ledger.stop()
-  await database.close()
   await proxy.stop()
 })
 

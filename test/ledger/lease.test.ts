@@ -1,7 +1,6 @@
 import { afterEach, describe, expect, test } from "bun:test"
 import { alignIds, nextId } from "../../src/id.ts"
 import { type Hold, LedgerUnavailable } from "../../src/ledger/entries.ts"
-import { Checkpoints } from "../../src/ledger/money/checkpoints.ts"
 import { endBatch } from "../../src/ledger/money/end.ts"
 import { holdBatch } from "../../src/ledger/money/hold.ts"
 import { Lease } from "../../src/ledger/money/lease.ts"
@@ -10,9 +9,12 @@ import { Sweeper } from "../../src/ledger/queue/sweep.ts"
 import { thrown } from "../support/thrown.ts"
 import {
   call,
+  checkpointOf,
   holdOf,
+  insertHold,
   LONG_LEASE,
   lockAccount,
+  openTransaction,
   released,
   settled,
   testDatabase,
@@ -73,7 +75,7 @@ async function heldBy(gateway_id: string, count: number, balance_nano = 1_000_00
   return holds
 }
 
-async function checkpointOf({ id }: Hold): Promise<string | undefined> {
+async function seenOf({ id }: Hold): Promise<string | undefined> {
   const [row] = await db.sql`SELECT charge_nano FROM tollgate.checkpoints WHERE id = ${id}`
   return row?.charge_nano
 }
@@ -143,16 +145,33 @@ describe("D35 a lease", () => {
 })
 
 describe("D35 a sweeper acts only after it has itself renewed without a gap for as long as a lease lasts", () => {
-  test("one that has just come declares nobody dead", async () => {
+  const wound = (mine: Lease, change: string) =>
+    db.sql.unsafe(`UPDATE tollgate.gateways SET ${change} WHERE id = '${mine.gateway_id}'`)
+  test.each<[string, is_dead: boolean, open: () => Promise<Lease>]>([
+    ["has just come declares nobody dead", false, lease],
+    ["has been there long enough does", true, steady],
+    [
+      "slept between its decision and its act declares nobody dead",
+      false,
+      async () => {
+        const mine = await steady()
+        await wound(mine, `lease_until = lease_until - ${EXPIRE_MS / 2} * interval '1 ms'`)
+        return mine
+      },
+    ],
+    [
+      "was declared dead itself declares nobody dead",
+      false,
+      async () => {
+        const mine = await steady()
+        await wound(mine, "dead_at = now()")
+        return mine
+      },
+    ],
+  ])("one that %s", async (_, is_dead, open) => {
     const other_id = await lapsed()
-    await sweeper(await lease()).run()
-    expect(await gateway(other_id)).toMatchObject({ dead: false })
-  })
-
-  test("one that has been there long enough does", async () => {
-    const other_id = await lapsed()
-    await sweeper(await steady()).run()
-    expect(await gateway(other_id)).toMatchObject({ dead: true })
+    await sweeper(await open()).run()
+    expect(await gateway(other_id)).toMatchObject({ dead: is_dead })
   })
 
   test("but never somebody whose lease runs", async () => {
@@ -166,23 +185,6 @@ describe("D35 a sweeper acts only after it has itself renewed without a gap for 
     await db.sql`SELECT pg_sleep(${EXPIRE_MS / 2 / 1000 + 0.02})`
     await mine.renew(nextId())
     expect(mine.steady).toBe(false)
-  })
-
-  test("one that slept between its decision and its act declares nobody dead", async () => {
-    const mine = await steady()
-    const other_id = await lapsed()
-    await db.sql`UPDATE tollgate.gateways SET lease_until = lease_until - ${EXPIRE_MS / 2} * interval '1 ms'
-      WHERE id = ${mine.gateway_id}`
-    await sweeper(mine).run()
-    expect(await gateway(other_id)).toMatchObject({ dead: false })
-  })
-
-  test("one that was declared dead itself declares nobody dead", async () => {
-    const mine = await steady()
-    const other_id = await lapsed()
-    await db.sql`UPDATE tollgate.gateways SET dead_at = now() WHERE id = ${mine.gateway_id}`
-    await sweeper(mine).run()
-    expect(await gateway(other_id)).toMatchObject({ dead: false })
   })
 
   test("a renewal that is under way wins", async () => {
@@ -213,20 +215,6 @@ describe("D13 what a dead gateway left open", () => {
     expect(new Set(await states(holds))).toEqual(new Set(["expired"]))
     expect(await states(living)).toEqual(["open", "open", "open"])
     expect(await gateway(gateway_id)).toMatchObject({ swept: true })
-  })
-
-  test("is charged by its last checkpoint", async () => {
-    const { gateway_id, holds } = await dead(2)
-    const [first, second] = holds
-    await new Checkpoints(db.connection(), () => gateway_id).write([
-      { id: first?.id ?? "", charge_nano: 4n, basis: "estimate", usage: null, terms_id: null },
-    ])
-    await sweeper(await lease()).run()
-    expect(await call(db.sql, first?.id ?? "")).toMatchObject({
-      charge_nano: "4",
-      failure: "gateway_lost",
-    })
-    expect(await call(db.sql, second?.id ?? "")).toMatchObject({ charge_nano: "0" })
   })
 
   test("is swept by two at once, each hold once", async () => {
@@ -267,24 +255,20 @@ describe("D13 what a dead gateway left open", () => {
     const { gateway_id } = await dead(1)
     const mine = sweeper(await lease(), 1)
     // A transaction that began before the death was declared: it may still insert a hold.
-    const began = Promise.withResolvers<void>()
-    const insert = Promise.withResolvers<void>()
     const account = await db.account(100n)
     const late = holdOf(account, 10n)
-    const inserting = db.sql.begin(async (tx) => {
-      await tx`SELECT 1`
-      began.resolve()
-      await insert.promise
-      await tx`INSERT INTO tollgate.holds (id, account_id, key_id, gateway_id, amount_nano, terms_id, stream)
-        VALUES (${late.id}, ${late.account_id}, ${late.key_id}, ${gateway_id}, 10, ${late.terms_id}, true)`
-      await tx`UPDATE tollgate.accounts SET held_nano = held_nano + 10 WHERE id = ${account.account_id}`
-    })
-    await began.promise
+    const inserting = await openTransaction(
+      db.sql,
+      (tx) => tx`SELECT 1`,
+      async (tx) => {
+        await insertHold(tx, late, gateway_id)
+        await tx`UPDATE tollgate.accounts SET held_nano = held_nano + 10 WHERE id = ${account.account_id}`
+      },
+    )
     await db.sql`UPDATE tollgate.gateways SET dead_at = now() WHERE id = ${gateway_id}`
     await mine.run()
     expect(await gateway(gateway_id)).toMatchObject({ dead: true, swept: false })
-    insert.resolve()
-    await inserting
+    await inserting.commit()
     await mine.run()
     expect(await states([late])).toEqual(["expired"])
     expect(await gateway(gateway_id)).toMatchObject({ swept: true })
@@ -326,8 +310,7 @@ describe("the ledger of one process", () => {
     const expired = Promise.withResolvers<number>()
     const ledger = await db.ledger({
       lease: { renew_ms: EXPIRE_MS / 8, expire_ms: EXPIRE_MS },
-      checkpoints: () =>
-        running.map(({ id }) => ({ id, charge_nano: 6n, basis: "estimate", usage: null, terms_id: null })),
+      checkpoints: () => running.map(({ id }) => checkpointOf(id, 6n)),
       events: { expired: expired.resolve },
     })
     const own = holdOf(account, 10n)
@@ -335,7 +318,7 @@ describe("the ledger of one process", () => {
     running.push(own)
     expect(await expired.promise).toBe(1)
     expect(await call(db.sql, orphan?.id ?? "")).toMatchObject({ state: "expired" })
-    while ((await checkpointOf(own)) !== "6") {}
+    while ((await seenOf(own)) !== "6") {}
     await ledger.end(settled(own.id, 7n))
   })
 

@@ -1,13 +1,22 @@
 import { afterAll, describe, expect, test } from "bun:test"
-import { join } from "node:path"
 import { nextId } from "../../src/id.ts"
 import { QUEUE_LIMIT } from "../../src/ledger/database/batch-queue.ts"
-import { openDatabase } from "../../src/ledger/database/database.ts"
 import type { DatabaseLedgerOptions } from "../../src/ledger/database-ledger.ts"
 import type { StatementKind } from "../../src/ledger/events.ts"
 import { Owners } from "../../src/ledger/queue/standings.ts"
 import { DatabaseProxy } from "../support/proxy.ts"
-import { call, failureOf, holdOf, lockAccount, released, settled, testDatabase } from "./test-database.ts"
+import {
+  call,
+  failureOf,
+  holdOf,
+  ledgerAt,
+  lockAccount,
+  RENEWING,
+  released,
+  settled,
+  spawnFile,
+  testDatabase,
+} from "./test-database.ts"
 
 /** The ledger as the calls see it. */
 
@@ -16,11 +25,9 @@ const proxy = await DatabaseProxy.start(db.address)
 afterAll(() => proxy.stop())
 
 async function counted(options: Partial<DatabaseLedgerOptions> = {}) {
-  const database = await openDatabase(proxy.address)
   const told: { kind: StatementKind; size: number }[] = []
   const statement = (kind: StatementKind, size: number) => void told.push({ kind, size })
-  const ledger = await db.ledger({ ...options, database, events: { ...options.events, statement } })
-  await database.close()
+  const ledger = await ledgerAt(db, proxy.address, { ...options, events: { ...options.events, statement } })
   // What is done at the start is not counted: a look for dead gateways, and for answers and claims that have had their time.
   const times = (kind: StatementKind) => told.filter((statement) => statement.kind === kind).length
   while (times("sweep") < 1 || times("answers") < 2) await Bun.sleep(1)
@@ -176,7 +183,7 @@ describe("owner and standing", () => {
   test("when a key was last used is written beside the renewals and at the end", async () => {
     const lastUsed = async (key_id: string) =>
       (await db.sql`SELECT last_used_at FROM tollgate.keys WHERE id = ${key_id}`)[0]?.last_used_at
-    const renewing = await db.ledger({ lease: { renew_ms: 20, expire_ms: 60_000 } })
+    const renewing = await db.ledger({ lease: RENEWING })
     const [held, refused, read, last] = await Promise.all([1, 2, 3, 4].map(() => db.account(10n)))
     if (held === undefined || refused === undefined || read === undefined || last === undefined)
       throw new Error()
@@ -230,9 +237,7 @@ describe("limits and states", () => {
   })
 
   test("a ledger that was stopped holds nothing more, keeps what is ended in its spool, and leaves no connection", async () => {
-    const database = await openDatabase(proxy.address)
-    const ledger = await db.ledger({ database })
-    await database.close()
+    const ledger = await ledgerAt(db, proxy.address)
     const hold = holdOf(await db.account(100n), 1n)
     await ledger.hold(hold)
     expect(proxy.connections).toBeGreaterThan(0)
@@ -245,18 +250,8 @@ describe("limits and states", () => {
   })
 
   test("a process that has stopped its ledger ends by itself", async () => {
-    const child = Bun.spawn({
-      cmd: [process.execPath, join(import.meta.dir, "stopping-gateway.ts")],
-      stdin: new Blob([
-        JSON.stringify({
-          address: db.address,
-          data_dir: await db.folder(),
-          account: await db.account(10n),
-        }),
-      ]),
-      stdout: "pipe",
-      stderr: "inherit",
-    })
+    const told = { address: db.address, data_dir: await db.folder(), account: await db.account(10n) }
+    const child = spawnFile("stopping-gateway.ts", told)
     expect(await new Response(child.stdout).text()).toBe("stopped\n")
     expect(await child.exited).toBe(0)
   })

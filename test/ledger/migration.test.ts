@@ -66,6 +66,8 @@ const keys = [
   { id: nextId(), account: 2, limit: null, since: null },
 ]
 const LIMIT = 1_000_000n
+/** That of the account without a limit. */
+const plain = { account_id: nth(account_ids, 2), key_id: nth(keys, 4).id }
 const living_id = nextId()
 const dead_id = nextId()
 const floor_id = nextId()
@@ -77,58 +79,29 @@ const usages: (Usage | null)[] = [
   null,
 ]
 /** Everything that became of a call in version 0.1; what `charged` it is its tokens. */
-const ENDED = [
-  { state: "settled", basis: "usage", ending: "completed", failure: null, notes: "{}", charged: true },
-  {
-    state: "settled",
-    basis: "estimate",
-    ending: "client_left",
-    failure: "client_left",
-    notes: "{usage_placeholder}",
-    charged: true,
-  },
-  {
-    state: "settled",
-    basis: "partial",
-    ending: "upstream_lost",
-    failure: "upstream_lost",
-    notes: "{cached_clamped,overage}",
-    charged: true,
-  },
-  {
-    state: "settled",
-    basis: "usage",
-    ending: "completed",
-    failure: null,
-    notes: "{settled_late}",
-    charged: true,
-  },
-  { state: "released", basis: "none", ending: null, failure: "upstream_error", notes: "{}", charged: false },
-  { state: "released", basis: null, ending: null, failure: "internal_error", notes: "{}", charged: false },
-  {
-    state: "expired",
-    basis: "partial",
-    ending: "gateway_lost",
-    failure: "gateway_lost",
-    notes: "{}",
-    charged: true,
-  },
-  {
-    state: "expired",
-    basis: "none",
-    ending: "gateway_lost",
-    failure: "gateway_lost",
-    notes: "{}",
-    charged: false,
-  },
-]
+const ENDED = (
+  [
+    ["settled", "usage", "completed", null, "{}", true],
+    ["settled", "estimate", "client_left", "client_left", "{usage_placeholder}", true],
+    ["settled", "partial", "upstream_lost", "upstream_lost", "{cached_clamped,overage}", true],
+    ["settled", "usage", "completed", null, "{settled_late}", true],
+    ["released", "none", null, "upstream_error", "{}", false],
+    ["released", null, null, "internal_error", "{}", false],
+    ["expired", "partial", "gateway_lost", "gateway_lost", "{}", true],
+    ["expired", "none", "gateway_lost", "gateway_lost", "{}", false],
+  ] as const
+).map(([state, basis, ending, failure, notes, charged]) => ({
+  ...{ state, basis, ending, failure, notes, charged },
+}))
 
 const fresh = await emptyDatabase()
 const sql = connect(fresh.address, { max: 1, onnotice: () => {} })
+const connection = new DatabaseConnection(fresh.address)
 await createOldLedger(sql)
 await fill()
 afterAll(async () => {
   await database?.close()
+  await connection.end()
   await sql.end()
   await fresh.drop()
 })
@@ -305,7 +278,6 @@ describe("D55 the ledger of version 0.1, migrated", () => {
     const flags = await sql`SELECT id FROM tollgate.accounts WHERE is_limited ORDER BY id`
     expect(flags.map(({ id }) => id)).toEqual(account_ids.slice(0, 2))
 
-    const connection = new DatabaseConnection(fresh.address)
     const [key] = keys
     const account = { account_id: account_ids[0] ?? "", key_id: key?.id ?? "" }
     const left = LIMIT - BigInt(spent.get(account.key_id) ?? 0)
@@ -315,11 +287,10 @@ describe("D55 the ledger of version 0.1, migrated", () => {
     ])
     expect(await ask(left)).toEqual([{ outcome: "held", is_limited: true }])
     expect((await audit(database.operators)).violations).toEqual([])
-    await connection.end()
   })
 
   test("D97 budgets count its calls of their period, those that are open too, and go on counting", async () => {
-    const account_id = account_ids[2] ?? ""
+    const { account_id } = plain
     const make = async (unit: BudgetUnit) => {
       const { spent, held } = await budgetOf(database.operators, { account_id }, { unit, amount: 10n ** 15n })
       return [spent, held]
@@ -337,13 +308,10 @@ describe("D55 the ledger of version 0.1, migrated", () => {
       [sums?.tokens, "0"],
       [sums?.requests, sums?.open],
     ])
-    const connection = new DatabaseConnection(fresh.address)
-    const key_id = keys.find(({ account }) => account === 2)?.id ?? ""
-    const hold = holdOf({ account_id, key_id }, 5n, { tokens: 7 })
+    const hold = holdOf(plain, 5n, { tokens: 7 })
     expect(await holdBatch(connection, living_id, [hold], 300)).toEqual([
       { outcome: "held", is_limited: true },
     ])
-    await connection.end()
     expect((await audit(database.operators, { settle_ms: 0 })).violations).toEqual([])
   })
 
@@ -352,15 +320,12 @@ describe("D55 the ledger of version 0.1, migrated", () => {
     const prices = [{ model: null, price_multiplier_bp: 9_000, prices: null }]
     const made = await createPriceList(database.operators, { id: nextId(), name: "list", prices, ...by })
     if (!("list" in made)) throw new Error(made.outcome)
-    const [account_id, key_id] = [account_ids[2] ?? "", keys.find(({ account }) => account === 2)?.id ?? ""]
-    const order = { id: nextId(), account_id, from_at: null, until_at: null, ...by }
+    const order = { id: nextId(), account_id: plain.account_id, from_at: null, until_at: null, ...by }
     expect(await assignPriceList(database.operators, made.list, order)).toMatchObject({ outcome: "created" })
-    const connection = new DatabaseConnection(fresh.address)
-    const hold = holdOf({ account_id, key_id }, 10n)
+    const hold = holdOf(plain, 10n)
     expect(await holdBatch(connection, living_id, [hold], 300)).toMatchObject([
       { price_multiplier_bp: 9_000 },
     ])
-    await connection.end()
   })
 
   test("open holds stay open until they are swept, and are charged what their checkpoints had seen", async () => {
@@ -368,7 +333,6 @@ describe("D55 the ledger of version 0.1, migrated", () => {
     const states = await Promise.all(open.map(async ({ id }) => (await call(sql, String(id)))?.state))
     expect(new Set(states)).toEqual(new Set(["open"]))
 
-    const connection = new DatabaseConnection(fresh.address)
     const lease = new Lease(connection, LONG_LEASE)
     await lease.acquire(nextId())
     let expired = 0
@@ -396,18 +360,14 @@ describe("D55 the ledger of version 0.1, migrated", () => {
     expect(await sql`SELECT FROM tollgate.checkpoints`).toHaveLength(0)
     expect((await audit(database.operators)).violations).toEqual([])
     sweeper.stop()
-    await connection.end()
   })
 
   test("D99 a budget per minute counts the calls that are held from then on", async () => {
-    const connection = new DatabaseConnection(fresh.address)
-    const [account_id, key_id] = [account_ids[2] ?? "", keys[4]?.id ?? ""]
-    const made = await budgetOf(database.operators, { account_id }, { unit: "tokens", period: "minute" })
+    const made = await budgetOf(database.operators, plain, { unit: "tokens", period: "minute" })
     expect(made).toMatchObject({ spent: 0n, held: 0n })
-    const calls = [90, 90].map((tokens) => holdOf({ account_id, key_id }, 1n, { tokens }))
+    const calls = [90, 90].map((tokens) => holdOf(plain, 1n, { tokens }))
     const outcomes = (await holdBatch(connection, living_id, calls, 300)).map(({ outcome }) => outcome)
     expect(outcomes.sort()).toEqual(["budget_reached", "held"])
-    await connection.end()
   })
 
   test("and is not migrated a second time", async () => {

@@ -16,7 +16,17 @@ import { endLimited } from "../../src/ledger/money/end-limited.ts"
 import { holdBatch } from "../../src/ledger/money/hold.ts"
 import { holdExactly } from "../../src/ledger/money/hold-exact.ts"
 import { thrown } from "../support/thrown.ts"
-import { call, failureOf, holdOf, lockWaiters, recording, settled, testGateway } from "./test-database.ts"
+import {
+  call,
+  failureOf,
+  holdOf,
+  insertHold,
+  lockWaiters,
+  openTransaction,
+  recording,
+  settled,
+  testGateway,
+} from "./test-database.ts"
 
 /** D71: the journal by months. */
 
@@ -184,20 +194,10 @@ describe("D71: partitions of months", () => {
   })
 
   test("are added while a call is being written, which does not wait either", async () => {
-    const written = Promise.withResolvers<void>()
-    const release = Promise.withResolvers<void>()
-    const writing = db.sql.begin(async (tx) => {
-      const id = holdOf(account, 1n).id
-      await tx`INSERT INTO tollgate.holds (id, account_id, key_id, gateway_id, amount_nano, terms_id, stream)
-        VALUES (${id}, ${account.account_id}, ${account.key_id}, ${gateway_id}, 0, 1, false)`
-      written.resolve()
-      await release.promise
-    })
-    await written.promise
+    const writing = await openTransaction(db.sql, (tx) => insertHold(tx, holdOf(account, 0n), gateway_id))
     await addMonths(db.database.upkeep, 3)
     expect(await partitionsOf("holds")).toHaveLength(4)
-    release.resolve()
-    await writing
+    await writing.commit()
   })
 })
 

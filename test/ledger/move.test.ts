@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { describe, expect, test } from "bun:test"
 import { eq } from "drizzle-orm"
 import { nextId } from "../../src/id.ts"
 import { changeAccount, listAccounts } from "../../src/ledger/accounts/accounts.ts"
@@ -15,59 +15,26 @@ import { readStandings } from "../../src/ledger/queue/standings.ts"
 import { accounts } from "../../src/ledger/schema/tables.ts"
 import { thrown } from "../support/thrown.ts"
 import { budgetOf } from "./budget-order.ts"
-import {
-  type Account,
-  holdOf,
-  keyOf,
-  nth,
-  openTestDatabase,
-  settled,
-  type TestDatabase,
-  until,
-  violations,
-} from "./test-database.ts"
+import { type Account, holdOf, keyOf, nth, settled, until } from "./test-database.ts"
+import { type Shard, twoShards } from "./two-shards.ts"
 
 /** D76: an account moves between two databases, and everything that it has with it. */
 
-interface Side {
-  readonly db: TestDatabase
-  readonly place: MoveShard
-  readonly connection: ReturnType<TestDatabase["connection"]>
-  readonly gateway_id: string
-}
-
-let a: Side
-let b: Side
-
-beforeAll(async () => {
-  const sides = ["a", "b"].map(async (name) => {
-    const db = await openTestDatabase()
-    const place = { name, database: db.database.operators }
-    return { db, place, connection: db.connection(), gateway_id: await db.gateway() }
-  })
-  ;[a, b] = [await nth(sides, 0), await nth(sides, 1)]
-})
-afterAll(async () => {
-  for (const { db } of [a, b]) {
-    expect((await audit(db.database.operators)).violations).toEqual([])
-    expect(await violations(db.sql, { overdrawn: true })).toEqual([])
-    await db.close()
-  }
-})
+const [a, b] = await twoShards()
 
 const AT_ONCE = { rest_ms: 0 }
 /** What a call of `settled` costs at its terms. */
 const COST = 4_525n
 
-const ask = async ({ connection, gateway_id }: Side, account: Account, changes = {}) => {
+const ask = async ({ connection, gateway_id }: Shard, account: Account, changes = {}) => {
   const hold = holdOf(account, 10_000n, changes)
   const [result] = await holdBatch(connection, gateway_id, [hold], 300)
   return { hold, outcome: result?.outcome }
 }
-const settle = ({ connection }: Side, id: string) =>
+const settle = ({ connection }: Shard, id: string) =>
   endBatch(connection, [{ end: settled(id, COST), hold: null }], 300)
 
-async function spend(side: Side, account: Account, changes = {}): Promise<string> {
+async function spend(side: Shard, account: Account, changes = {}): Promise<string> {
   const { hold, outcome } = await ask(side, account, changes)
   expect(outcome).toBe("held")
   await settle(side, hold.id)
@@ -84,7 +51,7 @@ interface Rich extends Account {
 const SEVERAL_PAGES = 1_001
 
 /** An account that has everything: calls, a key with a limit and one without, a claim and a kept answer. */
-async function rich(side: Side, end_users = SEVERAL_PAGES): Promise<Rich> {
+async function rich(side: Shard, end_users = SEVERAL_PAGES): Promise<Rich> {
   const account = await side.db.account(1_000_000n)
   const { sql, database } = side.db
   await changeKey(database.operators, account.key_id, { spending: { limit_nano: 50_000n, period: "day" } })
@@ -102,23 +69,23 @@ async function rich(side: Side, end_users = SEVERAL_PAGES): Promise<Rich> {
 }
 
 /** The end users of an account, which keep their ids when it moves (D94). */
-const usersOf = ({ db }: Side, { account_id }: Account) =>
+const usersOf = ({ db }: Shard, { account_id }: Account) =>
   db.sql`SELECT id, subject, forgotten_at FROM tollgate.end_users WHERE account_id = ${account_id} ORDER BY id`
 
-const live = async ({ db }: Side, { account_id }: Account) => {
+const live = async ({ db }: Shard, { account_id }: Account) => {
   const [row] = await db.sql`SELECT count(*)::int AS count FROM tollgate.accounts a
     JOIN tollgate.keys k ON k.account_id = a.id AND k.hash = k.id::text
     WHERE a.id = ${account_id} AND a.moving_to IS NULL AND a.moved_to IS NULL`
   return row?.count > 0
 }
 
-async function rowOf({ db }: Side, { account_id }: Account) {
+async function rowOf({ db }: Shard, { account_id }: Account) {
   const [row] = await db.database.operators.select().from(accounts).where(eq(accounts.id, account_id))
   return row
 }
 
 /** The account as its calls find it in `there`, which it has left `gone` for. */
-async function expectMoved(gone: Side, there: Side, account: Rich): Promise<void> {
+async function expectMoved(gone: Shard, there: Shard, account: Rich): Promise<void> {
   const row = await rowOf(there, account)
   expect(row).toMatchObject({
     name: "rich",
@@ -131,14 +98,11 @@ async function expectMoved(gone: Side, there: Side, account: Rich): Promise<void
   expect([...(await usersOf(there, account))]).toEqual([...(await usersOf(gone, account))])
   expect(await usersOf(there, account)).toHaveLength(account.end_users)
   const old = await rowOf(gone, account)
-  expect(old).toMatchObject({ balance_nano: 0n, held_nano: 0n, moved_to: there.place.name })
-  const key = await getKey(there.db.database.operators, account.key_id)
+  expect(old).toMatchObject({ balance_nano: 0n, held_nano: 0n, moved_to: there.name })
+  const key = await getKey(there.database, account.key_id)
   expect(key?.spending).toEqual({ limit_nano: 50_000n, period: "day", spent_nano: COST })
-  expect((await getKey(there.db.database.operators, account.plain.key_id))?.models).toEqual([
-    "model",
-    "other",
-  ])
-  expect(await getKey(gone.db.database.operators, account.key_id)).toBeNull()
+  expect((await getKey(there.database, account.plain.key_id))?.models).toEqual(["model", "other"])
+  expect(await getKey(gone.database, account.key_id)).toBeNull()
   const listed = await Promise.all(
     [gone, there].map(({ db }) => listAccounts(db.database.operators, { limit: 1_000, after: null })),
   )
@@ -162,7 +126,7 @@ async function expectMoved(gone: Side, there: Side, account: Rich): Promise<void
 class Killed extends Error {}
 
 /** A place whose statements, counted with those of others, are the last ones of their process. */
-function killing(place: MoveShard, count: { left: number }): MoveShard {
+function killing({ name, database }: Shard, count: { left: number }): MoveShard {
   const counted = async <Answer>(work: Promise<Answer>): Promise<Answer> => {
     const answer = await work
     count.left -= 1
@@ -181,7 +145,7 @@ function killing(place: MoveShard, count: { left: number }): MoveShard {
         return typeof value === "function" ? value.bind(target) : value
       },
     })
-  return { name: place.name, database: wrapped(place.database) }
+  return { name, database: wrapped(database) }
 }
 
 const MOVED = { outcome: "moved" as const, differences: [] }
@@ -189,19 +153,19 @@ const MOVED = { outcome: "moved" as const, differences: [] }
 describe("D76 a move", () => {
   test("takes the account with its money, keys, limits, claims and answers, there and back", async () => {
     const account = await rich(a)
-    expect(await moveAccount(a.place, b.place, account.account_id, AT_ONCE)).toEqual(MOVED)
+    expect(await moveAccount(a, b, account.account_id, AT_ONCE)).toEqual(MOVED)
     await expectMoved(a, b, account)
-    expect(await moveAccount(b.place, a.place, account.account_id, AT_ONCE)).toMatchObject({
+    expect(await moveAccount(b, a, account.account_id, AT_ONCE)).toMatchObject({
       differences: [],
     })
     await expectMoved(b, a, account)
     await spend(a, account)
-    expect((await getKey(a.db.database.operators, account.key_id))?.spending?.spent_nano).toBe(2n * COST)
+    expect((await getKey(a.database, account.key_id))?.spending?.spent_nano).toBe(2n * COST)
   })
 
   test("counts what was spent before it for a limit that is set after it", async () => {
     const account = await rich(a)
-    await moveAccount(a.place, b.place, account.account_id, AT_ONCE)
+    await moveAccount(a, b, account.account_id, AT_ONCE)
     const { operators } = b.db.database
     for (const period of ["month", "day"] as const) {
       const key = await changeKey(operators, account.plain.key_id, { spending: { limit_nano: 10n, period } })
@@ -215,14 +179,14 @@ describe("D76 a move", () => {
     const moves = async (last: number) => {
       const account = await rich(a, 2)
       const count = { left: last }
-      const work = moveAccount(killing(a.place, count), killing(b.place, count), account.account_id, AT_ONCE)
+      const work = moveAccount(killing(a, count), killing(b, count), account.account_id, AT_ONCE)
       const ended = await work.catch((error: unknown) => error)
       if (ended instanceof Killed) {
         killed += 1
         const living = await Promise.all([live(a, account), live(b, account)])
         expect(living.filter(Boolean).length).toBeLessThan(2)
       } else expect(ended).toEqual(MOVED)
-      const again = await moveAccount(a.place, b.place, account.account_id, AT_ONCE)
+      const again = await moveAccount(a, b, account.account_id, AT_ONCE)
       expect(again).toEqual(MOVED)
       await expectMoved(a, b, account)
       return !(ended instanceof Killed)
@@ -236,7 +200,7 @@ describe("D76 a move", () => {
 
   test("of two runs at once is one", async () => {
     const account = await rich(a)
-    const run = () => moveAccount(a.place, b.place, account.account_id, AT_ONCE).catch(() => null)
+    const run = () => moveAccount(a, b, account.account_id, AT_ONCE).catch(() => null)
     await Promise.all([run(), run(), run()])
     expect(await run()).toEqual(MOVED)
     await expectMoved(a, b, account)
@@ -247,7 +211,7 @@ describe("D76 a move", () => {
     const { hold } = await ask(a, account.plain)
     const stop = new AbortController()
     const seen: bigint[] = []
-    const moving = moveAccount(a.place, b.place, account.account_id, {
+    const moving = moveAccount(a, b, account.account_id, {
       ...AT_ONCE,
       signal: stop.signal,
       onProgress: ({ step, held_nano }) => void (step === "draining" && seen.push(held_nano)),
@@ -279,24 +243,24 @@ describe("D76 a move", () => {
       expect(String(await thrown(change()))).toContain("the account is being moved")
     const order = { id: crypto.randomUUID(), account_id: account.account_id, amount_nano: 5n, reason: null }
     expect(await credit(operators, order)).toMatchObject({ outcome: "credited" })
-    expect(await moveAccount(a.place, { ...b.place, name: "c" }, account.account_id)).toEqual({
+    expect(await moveAccount(a, { ...b, name: "c" }, account.account_id)).toEqual({
       outcome: "elsewhere",
       shard: "b",
     })
     stop.abort()
     expect(await moving).toBeInstanceOf(DOMException)
 
-    expect(await cancelMove(a.place, account.account_id)).toBe(true)
-    expect(await cancelMove(a.place, account.account_id)).toBe(false)
+    expect(await cancelMove(a, account.account_id)).toBe(true)
+    expect(await cancelMove(a, account.account_id)).toBe(false)
     expect((await ask(b, account)).outcome).toBe("account_moving")
     await spend(a, account)
     await settle(a, hold.id)
-    expect(await moveAccount(a.place, b.place, account.account_id, AT_ONCE)).toMatchObject({
+    expect(await moveAccount(a, b, account.account_id, AT_ONCE)).toMatchObject({
       differences: [],
     })
     const { balance_nano } = (await rowOf(b, account)) ?? {}
     expect(balance_nano).toBe(1_000_005n - 4n * COST)
-    expect(await cancelMove(a.place, account.account_id)).toBe(false)
+    expect(await cancelMove(a, account.account_id)).toBe(false)
     const other = { ...order, id: crypto.randomUUID() }
     expect(String(await thrown(credit(operators, other)))).toContain("is being moved")
     expect(await credit(operators, order)).toMatchObject({ outcome: "known" })
@@ -307,7 +271,7 @@ describe("D76 a move", () => {
     const hold = holdOf(account.plain, 0n)
     await holdBatch(a.connection, a.gateway_id, [hold], 300)
     const waiting = Promise.withResolvers<void>()
-    const moving = moveAccount(a.place, b.place, account.account_id, {
+    const moving = moveAccount(a, b, account.account_id, {
       ...AT_ONCE,
       onProgress: ({ step }) => void (step === "draining" && waiting.resolve()),
     })
@@ -321,49 +285,49 @@ describe("D76 a move", () => {
     const account = await rich(a)
     const { hold } = await ask(a, account.plain)
     await expireBatch(a.connection, [hold], 300)
-    await moveAccount(a.place, b.place, account.account_id, AT_ONCE)
+    await moveAccount(a, b, account.account_id, AT_ONCE)
     await settle(a, hold.id)
     const balances = async () =>
       Promise.all([a, b].map(async (side) => (await rowOf(side, account))?.balance_nano))
     expect(await balances()).toEqual([-COST, 1_000_000n - 2n * COST])
     for (let last = 0; last < 6; last++) {
       const count = { left: last }
-      await carry(killing(a.place, count), killing(b.place, count), account.account_id).catch(() => {})
+      await carry(killing(a, count), killing(b, count), account.account_id).catch(() => {})
     }
-    await carry(a.place, b.place, account.account_id)
+    await carry(a, b, account.account_id)
     expect(await balances()).toEqual([0n, 1_000_000n - 3n * COST])
   })
 
   test("is refused without such an account, and where another one has its id", async () => {
     const id = crypto.randomUUID()
-    expect(await moveAccount(a.place, b.place, id, AT_ONCE)).toEqual({ outcome: "no_account" })
+    expect(await moveAccount(a, b, id, AT_ONCE)).toEqual({ outcome: "no_account" })
     const account = await a.db.account(5n)
     await b.db.sql`INSERT INTO tollgate.accounts (id, name) VALUES (${account.account_id}, 'other')`
-    expect(await moveAccount(a.place, b.place, account.account_id, AT_ONCE)).toEqual({ outcome: "taken" })
+    expect(await moveAccount(a, b, account.account_id, AT_ONCE)).toEqual({ outcome: "taken" })
     expect((await ask(a, account)).outcome).toBe("insufficient_balance")
   })
 })
 
 test("D97 its budgets move with what they have spent, their entries and thresholds, and count on, there and back", async () => {
   const account = await a.db.account(1_000_000n)
-  const { id } = await budgetOf(a.db.database.operators, account, {
+  const { id } = await budgetOf(a.database, account, {
     amount: 5n * COST,
     thresholds: [20, 40, 60],
   })
   await spend(a, account)
-  await moveAccount(a.place, b.place, account.account_id, AT_ONCE)
-  expect(await getBudget(a.db.database.operators, id)).toBeNull()
-  expect(await getBudget(b.db.database.operators, id)).toMatchObject({ spent: COST, held: 0n })
+  await moveAccount(a, b, account.account_id, AT_ONCE)
+  expect(await getBudget(a.database, id)).toBeNull()
+  expect(await getBudget(b.database, id)).toMatchObject({ spent: COST, held: 0n })
   await spend(b, account)
-  await changeBudget(b.db.database.operators, id, {
+  await changeBudget(b.database, id, {
     change: "changed",
     name: "every",
     actor: "test",
     reason: null,
   })
-  expect(await moveAccount(b.place, a.place, account.account_id)).toEqual(MOVED)
+  expect(await moveAccount(b, a, account.account_id)).toEqual(MOVED)
   await spend(a, account)
-  expect(await getBudget(a.db.database.operators, id)).toMatchObject({ name: "every", spent: 3n * COST })
+  expect(await getBudget(a.database, id)).toMatchObject({ name: "every", spent: 3n * COST })
   const [counts] = await a.db.sql`SELECT
     (SELECT array_agg(change ORDER BY id) FROM tollgate.budget_entries WHERE budget_id = ${id}) AS changes,
     (SELECT array_agg(percent ORDER BY percent) FROM tollgate.budget_crossings WHERE budget_id = ${id}) AS percents`
@@ -376,8 +340,8 @@ test("D97 its budgets move with what they have spent, their entries and threshol
 test("D99 a budget per minute moves with what has not refilled, and room is kept on", async () => {
   const account = await a.db.account(1_000_000n)
   const minute = { unit: "tokens", amount: 1_000_000n, period: "minute" } as const
-  const { id } = await budgetOf(a.db.database.operators, account, minute)
-  const rowIn = async ({ db }: Side) =>
+  const { id } = await budgetOf(a.database, account, minute)
+  const rowIn = async ({ db }: Shard) =>
     (
       await db.sql`SELECT steps::text, step_at, waiting_amount, waiting_until FROM tollgate.budget_windows
       WHERE id = ${id}`
@@ -389,9 +353,9 @@ test("D99 a budget per minute moves with what has not refilled, and room is kept
   await settle(a, hold.id)
   const before = await rowIn(a)
   expect(before).toMatchObject({ waiting_amount: "500000" })
-  expect(await moveAccount(a.place, b.place, account.account_id, AT_ONCE)).toMatchObject(MOVED)
+  expect(await moveAccount(a, b, account.account_id, AT_ONCE)).toMatchObject(MOVED)
   expect(await rowIn(b)).toEqual(before)
-  expect((await audit(b.db.database.operators, { settle_ms: 0 })).violations).toEqual([])
+  expect((await audit(b.database, { settle_ms: 0 })).violations).toEqual([])
   expect((await ask(b, account, { tokens: 500_000 })).outcome).toBe("held")
 })
 
@@ -409,7 +373,7 @@ test("D95: grants move with what is left of them, and are drawn, begin and expir
   for (const order of orders) await credit(operators, { id: nextId(), account_id, reason: null, ...order })
   await spend(a, account)
   await spend(a, account)
-  const left = async ({ db }: Side) =>
+  const left = async ({ db }: Shard) =>
     (await openGrants(db.database.operators, account_id)).map(({ left_nano, starts_at, expires_at }) => [
       left_nano,
       starts_at === null,
@@ -421,15 +385,15 @@ test("D95: grants move with what is left of them, and are drawn, begin and expir
     [8_000n, false, true],
   ]
   expect(await left(a)).toEqual(before)
-  expect(await moveAccount(a.place, b.place, account_id, AT_ONCE)).toEqual(MOVED)
+  expect(await moveAccount(a, b, account_id, AT_ONCE)).toEqual(MOVED)
   expect([await left(a), await left(b)]).toEqual([[], before])
   expect(await rowOf(b, account)).toMatchObject({ credit_limit_nano: 7n, balance_nano: 41_000n - 2n * COST })
   await spend(b, account)
   expect((await left(b))[0]).toEqual([30_000n - (3n * COST - 11_000n), true, true])
   // Back again, with a grant in debt: all that is left is spent, and more.
-  expect(await moveAccount(b.place, a.place, account_id, AT_ONCE)).toEqual(MOVED)
+  expect(await moveAccount(b, a, account_id, AT_ONCE)).toEqual(MOVED)
   await credit(operators, { id: nextId(), account_id, amount_nano: -30_000n, reason: null })
-  expect(await moveAccount(a.place, b.place, account_id, AT_ONCE)).toEqual(MOVED)
+  expect(await moveAccount(a, b, account_id, AT_ONCE)).toEqual(MOVED)
   expect(await left(b)).toEqual([[8_000n, false, true]])
   expect(await rowOf(b, account)).toMatchObject({ balance_nano: 41_000n - 3n * COST - 30_000n })
 })

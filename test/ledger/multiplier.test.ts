@@ -4,13 +4,20 @@ import { changeAccount } from "../../src/ledger/accounts/accounts.ts"
 import { changeKey } from "../../src/ledger/accounts/keys.ts"
 import { audit } from "../../src/ledger/archive/audit.ts"
 import type { Hold } from "../../src/ledger/entries.ts"
-import { Checkpoints } from "../../src/ledger/money/checkpoints.ts"
 import { endBatch } from "../../src/ledger/money/end.ts"
 import { expireBatch } from "../../src/ledger/money/expire.ts"
 import { holdBatch, type KnownAccounts } from "../../src/ledger/money/hold.ts"
 import { sumUsage } from "../../src/ledger/reports/usage-sums.ts"
 import { ceilToNano, heldFor } from "../../src/money.ts"
-import { type Account, falsify, holdOf, settled, testGateway } from "./test-database.ts"
+import {
+  type Account,
+  checkpointOf,
+  falsify,
+  holdOf,
+  settled,
+  testGateway,
+  writeCheckpoints,
+} from "./test-database.ts"
 
 /** D69: the statement that holds reads the price multiplier, the hold keeps it, and whatever ends the hold charges by it. */
 
@@ -55,45 +62,36 @@ const KNOWN = [
 ] as const
 
 describe("D69 a hold", () => {
-  test.each(KNOWN)("%s: the exact cost times the multiplier, rounded up once", async (_, count, known) => {
-    const payer = await account(12_345)
-    const remembered: KnownAccounts = new Map(
-      known.map((price_multiplier_bp) => [payer.account_id, { price_multiplier_bp }]),
-    )
-    // 0.4, 1.4 and 2.4 nano-USD: rounded up before the price multiplier too, each would hold one more.
-    const holds = Array.from({ length: count }, (_, at) =>
-      holdOf(payer, BigInt(at + 1), { cost_pico: BigInt(at) * 1_000n + 400n }),
-    )
-    await ask(holds, remembered)
-    const amounts = [1, 2, 3].slice(0, count)
-    expect(await Promise.all(holds.map(({ id }) => entry(id)))).toMatchObject(
-      amounts.map((amount) => ({ amount, held_at: 12_345 })),
-    )
-    expect(await heldNano(payer)).toBe(BigInt(amounts.reduce((sum, amount) => sum + amount)))
-    // Asked for again, each is the hold that was made.
-    expect(await ask(holds)).toEqual(holds.map(() => ({ outcome: "held", price_multiplier_bp: 12_345 })))
-  })
-
-  test.each(KNOWN)("%s: the multiplier of the account is in it, rounded up", async (_, count, known) => {
+  test.each(
+    KNOWN.flatMap(([name, count, known]) => [
+      // Costs of 0.4, 1.4 and 2.4 nano-USD: rounded up before the price multiplier too, each would hold one more.
+      [`${name}: the exact cost times the multiplier, rounded up once`, count, known, 400n, 1] as const,
+      [`${name}: the multiplier of the account is in it, rounded up`, count, known, 1_000n, 2] as const,
+    ]),
+  )("%s", async (_, count, known, first_pico, first_nano) => {
     const payer = await account(12_345)
     const neighbour = await db.account(1_000n)
     const remembered: KnownAccounts = new Map(
       known.map((price_multiplier_bp) => [payer.account_id, { price_multiplier_bp }]),
     )
-    const holds = Array.from({ length: count }, (_, at) => holdOf(payer, BigInt(at + 1)))
+    const holds = Array.from({ length: count }, (_, at) =>
+      holdOf(payer, BigInt(at + 1), { cost_pico: BigInt(at) * 1_000n + first_pico }),
+    )
     const beside = count === 1 ? [] : [holdOf(neighbour, 7n)]
-    const results = await ask([...holds, ...beside], remembered)
-    expect(results).toEqual([
-      ...holds.map(() => ({ outcome: "held", price_multiplier_bp: 12_345 }) as const),
+    const held = holds.map(() => ({ outcome: "held", price_multiplier_bp: 12_345 }) as const)
+    expect(await ask([...holds, ...beside], remembered)).toEqual([
+      ...held,
       ...beside.map(() => ({ outcome: "held" }) as const),
     ])
-    const amounts = [2, 3, 4].slice(0, count)
+    const amounts = holds.map((_, at) => first_nano + at)
     expect(await Promise.all(holds.map(({ id }) => entry(id)))).toMatchObject(
       amounts.map((amount) => ({ amount, held_at: 12_345 })),
     )
     expect(await heldNano(payer)).toBe(BigInt(amounts.reduce((sum, amount) => sum + amount)))
     expect(await heldNano(neighbour)).toBe(count === 1 ? 0n : 7n)
     expect([...remembered]).toEqual([[payer.account_id, { price_multiplier_bp: 12_345 }]])
+    // Asked for again, each is the hold that was made.
+    expect(await ask(holds)).toEqual(held)
   })
 
   test("at a multiplier of 1 stores none, and forgets the one before", async () => {
@@ -181,14 +179,9 @@ describe("D69 an end has the multiplier of its hold", () => {
   test("an expiry charges the checkpoint, and a late settlement corrects it", async () => {
     const payer = await account(15_001)
     const hold = await held(payer)
-    const seen = {
-      id: hold.id,
-      charge_nano: ceilToNano(1_000_000n, 15_001),
-      basis: "partial" as const,
-      usage: { prompt_tokens: 4, cached_tokens: 0, completion_tokens: 0 },
-      terms_id: null,
-    }
-    await new Checkpoints(connection, () => gateway_id).write([seen])
+    const usage = { prompt_tokens: 4, cached_tokens: 0, completion_tokens: 0 }
+    const seen = checkpointOf(hold.id, ceilToNano(1_000_000n, 15_001), { basis: "partial", usage })
+    await writeCheckpoints(connection, gateway_id, seen)
     await expireBatch(connection, [hold], 300)
     await endBatch(connection, [{ end: settled(hold.id, charge_nano), hold }], 300)
     expect(await entry(hold.id)).toMatchObject({

@@ -33,6 +33,7 @@ import { sumUsage } from "../../src/ledger/reports/usage-sums.ts"
 import { accountSorts } from "../../src/wire/admin-query.ts"
 import {
   type Account,
+  checkpointOf,
   holdOf,
   LONG_LEASE,
   nth,
@@ -160,13 +161,7 @@ const work: Record<string, () => Promise<unknown>> = {
   tombstone: () => closeIds(connection, gateway_id, several(), 300),
   checkpoint: async () => {
     const checkpoints = new Checkpoints(connection, () => gateway_id)
-    const running = several().map(({ id }) => ({
-      id,
-      charge_nano: 1n,
-      basis: "estimate" as const,
-      usage: null,
-      terms_id: null,
-    }))
+    const running = several().map(({ id }) => checkpointOf(id, 1n))
     await checkpoints.write(running)
     await checkpoints.write([])
   },

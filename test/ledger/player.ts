@@ -1,7 +1,7 @@
 import { openDatabase } from "../../src/ledger/database/database.ts"
 import { DatabaseLedger } from "../../src/ledger/database-ledger.ts"
 import type { Checkpoint } from "../../src/ledger/entries.ts"
-import { type Account, holdOf, released, settled, silent } from "./test-database.ts"
+import { type Account, checkpointOf, holdOf, RENEWING, released, settled, silent } from "./test-database.ts"
 
 /**
  * A history is played by several processes; this file is one of them when it is run, and what all of them do when it is
@@ -44,7 +44,7 @@ export class Player {
     const ledger = await DatabaseLedger.open({
       database: await openDatabase(address),
       data_dir,
-      lease: { renew_ms: 20, expire_ms: 60_000 },
+      lease: RENEWING,
       log: silent,
       checkpoints: () => [...running.values()],
     })
@@ -78,13 +78,7 @@ export class Player {
     )
     const { id } = hold
     if (outcome !== "held") return { id, outcome }
-    this.#running.set(id, {
-      id,
-      charge_nano: BigInt(checkpoint_nano),
-      basis: "estimate",
-      usage: null,
-      terms_id: null,
-    })
+    this.#running.set(id, checkpointOf(id, BigInt(checkpoint_nano)))
     await Promise.all(
       ends.map((end) => this.#ledger.end(end === null ? released(id) : settled(id, BigInt(end.charge_nano)))),
     )

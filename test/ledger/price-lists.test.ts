@@ -1,46 +1,21 @@
-import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { describe, expect, test } from "bun:test"
 import { nextId } from "../../src/id.ts"
 import {
   endCustomerPrice,
   listCustomerPrices,
   setCustomerPrice,
 } from "../../src/ledger/accounts/customer-prices.ts"
-import { audit } from "../../src/ledger/archive/audit.ts"
 import type { PriceOfList } from "../../src/ledger/entries.ts"
 import { holdBatch } from "../../src/ledger/money/hold.ts"
 import { moveAccount } from "../../src/ledger/moves/moves.ts"
 import { DEADLINES, operatorLedger } from "../../src/ledger/operators.ts"
-import { type Account, holdOf, openTestDatabase, type TestDatabase } from "./test-database.ts"
+import { type Account, holdOf } from "./test-database.ts"
+import { type Shard, twoShards } from "./two-shards.ts"
 
 /** D110: prices that accounts share, which are customer prices of each (D100). */
 
-interface Shard {
-  readonly db: TestDatabase
-  readonly connection: ReturnType<TestDatabase["connection"]>
-  readonly gateway_id: string
-}
-
-let a: Shard
-let b: Shard
-let ledger: ReturnType<typeof operatorLedger>
-
-async function opened(): Promise<Shard> {
-  const db = await openTestDatabase()
-  return { db, connection: db.connection(), gateway_id: await db.gateway() }
-}
-
-beforeAll(async () => {
-  a = await opened()
-  b = await opened()
-  const shard = ({ db }: Shard, name: string) => ({ name, open: true, database: db.database.operators })
-  ledger = operatorLedger([shard(a, "a"), shard(b, "b")], { ...DEADLINES, deadline_ms: 10_000 })
-})
-afterAll(async () => {
-  for (const { db } of [a, b]) {
-    expect((await audit(db.database.operators, { settle_ms: 0 })).violations).toEqual([])
-    await db.close()
-  }
-})
+const [a, b] = await twoShards()
+const ledger = operatorLedger([a, b], { ...DEADLINES, deadline_ms: 10_000 })
 
 const by = { actor: "test", reason: "Contract" }
 const at = (price_multiplier_bp: number, model: string | null = null): PriceOfList => ({
@@ -143,7 +118,7 @@ describe("D110 an assignment", () => {
   test("comes after the account's own price for the model, and before an older assignment", async () => {
     const account = await a.db.account(10_000n)
     const set = { account_id: account.account_id, prices: null, from_at: null, until_at: null, ...by }
-    const own = await setCustomerPrice(a.db.database.operators, { id: nextId(), ...set, ...at(11_000) })
+    const own = await setCustomerPrice(a.database, { id: nextId(), ...set, ...at(11_000) })
     await assign(await made([at(9_000)]), account)
     expect(await heldAt(a, account)).toBe(11_000)
     await assign(await made([at(7_000, "model")]), account)
@@ -153,13 +128,13 @@ describe("D110 an assignment", () => {
     expect(await ledger.endAssignment(last.id, { at: null, ...by })).toMatchObject({ state: "over" })
     expect(await heldAt(a, account)).toBe(7_000)
     if (!("price" in own)) throw new Error(own.outcome)
-    const { data } = await listCustomerPrices(a.db.database.operators, account.account_id, {
+    const { data } = await listCustomerPrices(a.database, account.account_id, {
       limit: 9,
       after: null,
     })
     expect(data.map(({ state }) => state)).toEqual(["over", "current", "replaced", "current"])
     const listed = data.find(({ price_list_id }) => price_list_id !== null)?.id ?? ""
-    expect(await endCustomerPrice(a.db.database.operators, listed, { at: null, ...by })).toBe("of_list")
+    expect(await endCustomerPrice(a.database, listed, { at: null, ...by })).toBe("of_list")
   })
 
   test("keeps its beginning and its end when the list is changed", async () => {
@@ -205,8 +180,7 @@ describe("D110 an assignment", () => {
     const account = await a.db.account(10_000n)
     const list = await made([at(9_000)])
     await assign(list, account)
-    const place = ({ db }: Shard, name: string) => ({ name, database: db.database.operators })
-    expect(await moveAccount(place(a, "a"), place(b, "b"), account.account_id, { rest_ms: 0 })).toEqual({
+    expect(await moveAccount(a, b, account.account_id, { rest_ms: 0 })).toEqual({
       outcome: "moved",
       differences: [],
     })

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test"
 import fc from "fast-check"
-import { floorId, nextId } from "../../src/id.ts"
+import { nextId } from "../../src/id.ts"
 import { changeBudget, createBudget } from "../../src/ledger/accounts/budgets.ts"
 import { addMonths } from "../../src/ledger/archive/months.ts"
 import type { Hold } from "../../src/ledger/entries.ts"
@@ -11,7 +11,16 @@ import type { HoldAttempt } from "../../src/ledger/money/hold-exact.ts"
 import type { RateLeft } from "../../src/wire/budget.ts"
 import { makeClock, stopClock, WoundSession } from "./budget-clock.ts"
 import { admit, keepRoom, ModelRate, type RateCall } from "./rate-model.ts"
-import { type Account, holdOf, keyOf, released, settled, testDatabase, violations } from "./test-database.ts"
+import {
+  type Account,
+  holdOf,
+  idAt,
+  keyOf,
+  released,
+  settled,
+  testDatabase,
+  violations,
+} from "./test-database.ts"
 
 /** D99: every verdict of the statement that holds is that of a model, and never more than the limit is let through. */
 
@@ -142,7 +151,7 @@ class Player {
   }
 
   #callOf(key: Pick<Account, "account_id" | "key_id">, nano: bigint, tokens: number) {
-    const id = `${floorId(new Date(this.#now)).slice(0, 14)}7${nextId().slice(15)}`
+    const id = idAt(this.#now)
     const hold = holdOf({ account_id: key.account_id, key_id: key.key_id }, nano, { id, tokens })
     const counts = { tokens, requests: 1 }
     return { hold, call: { id, key: key.key_id, nano, tokens, at: 0, counts } }

@@ -94,60 +94,6 @@ describe("D99 a budget per minute", () => {
     expect(await left(id)).toBe(40_000n)
   })
 
-  test("lets no call through twice the limit when calls end that have refilled", async () => {
-    await at(0)
-    const account = await db.account(1_000n)
-    const id = await rate(account, { amount: 1_000n })
-    const long: Hold[] = []
-    for (const minute of [0, 1, 2, 3]) {
-      await at(minute * 62)
-      const call = callOf(account, 1_000)
-      long.push(call)
-      expect(await hold(call)).toEqual(["held"])
-    }
-    await at(3 * 62 + 1)
-    await end(...long.slice(0, 3).map((call) => using(call, 0)))
-    expect(await left(id)).toBe(0n)
-    expect(await hold(callOf(account, 1))).toEqual([3])
-    await end(...long.slice(3).map((call) => using(call, 400)))
-    expect(await left(id)).toBe(600n)
-  })
-
-  test("lets a large call through in time although small ones keep coming", async () => {
-    await at(0)
-    const account = await db.account(10_000n)
-    await rate(account, { amount: 1_000n })
-    expect(await hold(...Array.from({ length: 10 }, () => callOf(account, 100)))).toEqual(
-      Array(10).fill("held"),
-    )
-    const [wait] = await hold(callOf(account, 900))
-    expect(wait).toBe(56)
-    for (let s = 1; s < 56; s += 1) {
-      await at(s)
-      expect(await hold(callOf(account, 100), callOf(account, 90))).not.toContain("held")
-    }
-    await at(56)
-    expect(await hold(callOf(account, 100), callOf(account, 900))).toEqual([6, "held"])
-    await at(62)
-    expect(await hold(callOf(account, 100))).toEqual(["held"])
-  })
-
-  test("keeps one place, in the order of the calls, until 5 s after the call fits", async () => {
-    await at(0)
-    const account = await db.account(10_000n)
-    await rate(account, { amount: 900n })
-    await hold(callOf(account, 900))
-    expect(await hold(callOf(account, 300))).toEqual([22])
-    // What comes later also waits for the room that is kept.
-    expect(await hold(callOf(account, 600))).toEqual([62])
-    await at(22)
-    expect(await hold(callOf(account, 30))).toEqual([2])
-    await at(26.999)
-    expect(await hold(callOf(account, 400))).not.toEqual(["held"])
-    await at(27)
-    expect(await hold(callOf(account, 330))).toEqual(["held"])
-  })
-
   test("keeps no room for a call that something else refuses, or that never fits", async () => {
     await at(0)
     const account = await db.account(100n)
@@ -166,17 +112,6 @@ describe("D99 a budget per minute", () => {
     await none()
     await changeBudget(session.database, month, { change: "deleted", ...AUTHOR })
     expect(await hold(callOf(account, 500))).toEqual([26])
-  })
-
-  test("counts requests, but not those of released calls", async () => {
-    await at(0)
-    const account = await db.account(1_000n)
-    const id = await rate(account, { unit: "requests", amount: 2n })
-    const [one, two] = [callOf(account, 5), callOf(account, 5)]
-    expect(await hold(one, two, callOf(account, 5))).toEqual(["held", "held", 32])
-    await end(released(one.id), using(two, 5))
-    expect(await left(id)).toBe(1n)
-    expect(await hold(callOf(account, 5))).toEqual(["held"])
   })
 
   test("counts overage, late settlements, lost and restored calls, and after a reset nothing from before", async () => {

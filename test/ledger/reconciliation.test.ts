@@ -1,12 +1,11 @@
 import { expect, test } from "bun:test"
-import { floorId, nextId } from "../../src/id.ts"
 import type { End } from "../../src/ledger/entries.ts"
 import { endBatch } from "../../src/ledger/money/end.ts"
 import { expireBatch } from "../../src/ledger/money/expire.ts"
 import { holdBatch } from "../../src/ledger/money/hold.ts"
 import { writeAttempts } from "../../src/ledger/queue/attempts.ts"
 import { addReconciled, reconciled } from "../../src/ledger/reports/reconciliation.ts"
-import { falsify, holdOf, released, settled, testGateway } from "./test-database.ts"
+import { falsify, holdOf, idAt, released, settled, testGateway } from "./test-database.ts"
 
 /** D98: the sums that a provider's report is compared with. */
 
@@ -20,8 +19,7 @@ const account = await db.account(1_000_000n)
 
 /** A call that began and ended at these minutes after nine. */
 async function call(began: number, ended: number, endOf: ((id: string) => End) | "expired"): Promise<string> {
-  const began_at = new Date(NINE_MS + began * 60_000)
-  const hold = holdOf(account, 1_000n, { id: `${floorId(began_at).slice(0, 14)}7${nextId().slice(15)}` })
+  const hold = holdOf(account, 1_000n, { id: idAt(NINE_MS + began * 60_000) })
   expect(await holdBatch(connection, gateway_id, [hold], 300)).toEqual([{ outcome: "held" }])
   if (endOf === "expired") await expireBatch(connection, [hold], 300)
   else await endBatch(connection, [{ end: endOf(hold.id), hold }], 300)

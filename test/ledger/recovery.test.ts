@@ -2,7 +2,6 @@ import { afterAll, afterEach, describe, expect, test } from "bun:test"
 import { nextId } from "../../src/id.ts"
 import { changeKey } from "../../src/ledger/accounts/keys.ts"
 import { audit } from "../../src/ledger/archive/audit.ts"
-import { openDatabase } from "../../src/ledger/database/database.ts"
 import type { DatabaseLedger } from "../../src/ledger/database-ledger.ts"
 import type { Hold } from "../../src/ledger/entries.ts"
 import { restoreBatch } from "../../src/ledger/money/restore.ts"
@@ -14,6 +13,8 @@ import {
   falsify,
   holdOf,
   LONG_LEASE,
+  ledgerAt,
+  RENEWING,
   settled,
   testDatabase,
   unheldIn,
@@ -23,8 +24,6 @@ import {
 
 /** D73: what a database has forgotten is written again. test/faults/failover.test.ts has a real standby. */
 
-/** The way of the ledgers to it. */
-const RENEWING = { renew_ms: 20, expire_ms: 60_000 }
 /** What 3 tokens, one of them cached, and 2 of completion cost. */
 const COST = 5n
 
@@ -73,9 +72,7 @@ describe("D73 settlements that the database has forgotten", () => {
   test.each(["ends", "holds"] as const)(
     "are written again after an outage: it has lost the %s",
     async (what) => {
-      const database = await openDatabase(proxy.address)
-      const ledger = await db.ledger({ database, lease: RENEWING })
-      await database.close()
+      const ledger = await ledgerAt(db, proxy.address, { lease: RENEWING })
       const account = await db.account(1_000_000n)
       const spending = { limit_nano: 900_000n, period: "month" } as const
       await changeKey(db.database.operators, account.key_id, { spending })

@@ -1,17 +1,21 @@
 import { describe, expect, test } from "bun:test"
-import { appendFile, mkdir, readdir, readFile, rename, writeFile } from "node:fs/promises"
+import { appendFile, mkdir, readFile, rename, writeFile } from "node:fs/promises"
 import { join } from "node:path"
 import { nextId } from "../../src/id.ts"
 import type { DatabaseLedgerOptions } from "../../src/ledger/database-ledger.ts"
-import type { End, Hold } from "../../src/ledger/entries.ts"
 import { lineOf, Spool } from "../../src/ledger/queue/spool.ts"
 import {
   type Account,
   call,
+  filesIn,
   holdOf,
+  listening,
   lockAccount,
+  RENEWING,
   settled,
   silent,
+  spawnFile,
+  spooledEnd,
   testDatabase,
   unheldIn,
   until,
@@ -20,16 +24,6 @@ import {
 /** D27: what one process has spooled, another one writes into the ledger, once. */
 
 const db = await testDatabase({ audited: true })
-
-const RENEWING = { renew_ms: 20, expire_ms: 60_000 }
-
-function listening() {
-  const errors: string[] = []
-  return { errors, log: { ...silent, error: (_: object, message: string) => void errors.push(message) } }
-}
-
-const spooled = (end: End, account_id = "a", hold: Hold | null = null) => ({ account_id, end, hold })
-const filesIn = (data_dir: string) => readdir(join(data_dir, "spool")).catch(() => [])
 
 describe("what another process left", () => {
   /** A process that held, could not settle, and died. */
@@ -42,7 +36,7 @@ describe("what another process left", () => {
     await ledger.stop()
     const spool = new Spool(data_dir, gateway_id, silent)
     for (const [at, { id }] of holds.entries()) {
-      spool.add(spooled(settled(id, charges[at] ?? 0n), payer.account_id))
+      spool.add(spooledEnd(settled(id, charges[at] ?? 0n), payer.account_id))
     }
     await spool.settled()
     return { gateway_id, account_id: payer.account_id, ids: holds.map(({ id }) => id) }
@@ -85,7 +79,7 @@ describe("what another process left", () => {
     const ledger = await db.ledger()
     const later = holdOf(account, 100n)
     await ledger.hold(later)
-    await writeFile(join(data_dir, "later"), lineOf(spooled(settled(later.id, 8n), account.account_id)))
+    await writeFile(join(data_dir, "later"), lineOf(spooledEnd(settled(later.id, 8n), account.account_id)))
     await rename(join(data_dir, "later"), path)
     await declareDead(gateway_id)
     await until(async () => (await filesIn(data_dir)).length === 0)
@@ -136,7 +130,7 @@ describe("what another process left", () => {
     const data_dir = await db.folder()
     const { gateway_id, ids } = await left(data_dir, [7n, 8n])
     const path = join(data_dir, "spool", `${gateway_id}.jsonl`)
-    const newer = lineOf(spooled(settled(nextId(), 9n))).replace('"completed"', '"paused"')
+    const newer = lineOf(spooledEnd(settled(nextId(), 9n))).replace('"completed"', '"paused"')
     await appendFile(path, newer)
     const text = await readFile(path, "utf8")
     const { errors, log } = listening()
@@ -172,7 +166,7 @@ describe("what another process left", () => {
     const gateway_id = await db.gateway()
     await declareDead(gateway_id)
     await mkdir(join(data_dir, "spool"))
-    await writeFile(join(data_dir, "spool", `${gateway_id}.jsonl`), lineOf(spooled(settled(nextId(), 1n))))
+    await writeFile(join(data_dir, "spool", `${gateway_id}.jsonl`), lineOf(spooledEnd(settled(nextId(), 1n))))
     const { errors, log } = listening()
     await renewedOften({ data_dir, log }, () => until(() => errors.length > 0))
     expect(errors).toEqual(["the spool has settlements without a hold: the file is kept"])
@@ -213,7 +207,7 @@ test("D13 an end whose hold is not in the ledger is kept in the spool and logged
   await first.stop()
   const [name = ""] = await filesIn(data_dir)
   const path = join(data_dir, "spool", name)
-  expect(await readFile(path, "utf8")).toBe(lineOf(spooled(missing, "")))
+  expect(await readFile(path, "utf8")).toBe(lineOf(spooledEnd(missing, "")))
 
   const { errors, log } = listening()
   const second = await db.ledger({ data_dir, log, lease: RENEWING })
@@ -221,18 +215,13 @@ test("D13 an end whose hold is not in the ledger is kept in the spool and logged
   expect(await unheldIn(second)).toMatchObject([unheld])
   await second.stop()
   expect(errors).toEqual(["the spool has settlements without a hold: the file is kept"])
-  expect(await readFile(path, "utf8")).toBe(lineOf(spooled(missing, "")))
+  expect(await readFile(path, "utf8")).toBe(lineOf(spooledEnd(missing, "")))
 })
 
 test("a process that is killed with a settlement it could not write: the next one writes it", async () => {
   const data_dir = await db.folder()
   const account = await db.account(1_000n)
-  const child = Bun.spawn({
-    cmd: [process.execPath, join(import.meta.dir, "spooling-gateway.ts")],
-    stdin: new Blob([JSON.stringify({ address: db.address, data_dir, account })]),
-    stdout: "pipe",
-    stderr: "inherit",
-  })
+  const child = spawnFile("spooling-gateway.ts", { address: db.address, data_dir, account })
   let said = ""
   const decoder = new TextDecoder()
   for await (const bytes of child.stdout) {

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test"
-import { floorId, nextId } from "../../src/id.ts"
+import { floorId } from "../../src/id.ts"
 import { audit } from "../../src/ledger/archive/audit.ts"
 import { addMonths } from "../../src/ledger/archive/months.ts"
 import { checkSeal, type Sealed, sealMonth } from "../../src/ledger/archive/seals.ts"
@@ -14,6 +14,7 @@ import {
   failureOf,
   falsify,
   holdOf,
+  idAt,
   SECOND,
   settled,
   standings,
@@ -45,7 +46,7 @@ const CHARGE_NANO = 4_525n
 
 /** A call that was held at that moment of the ledger's clock. */
 async function heldAt(at: Date): Promise<Hold> {
-  const hold = holdOf(account, 10_000n, { id: `${floorId(at).slice(0, 14)}7${nextId().slice(15)}` })
+  const hold = holdOf(account, 10_000n, { id: idAt(at) })
   expect(await holdBatch(connection, gateway_id, [hold], 300)).toEqual([{ outcome: "held" }])
   return hold
 }

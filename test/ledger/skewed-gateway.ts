@@ -1,7 +1,7 @@
 import { ledgerTime, nextId } from "../../src/id.ts"
 import { openDatabase } from "../../src/ledger/database/database.ts"
 import { DatabaseLedger } from "../../src/ledger/database-ledger.ts"
-import { holdOf, settled, silent } from "./test-database.ts"
+import { holdOf, RENEWING, settled, silent } from "./test-database.ts"
 
 /**
  * A process whose clock is wrong by `skew_ms`, and by `step_ms` more once it runs: the ids of its calls before and
@@ -18,7 +18,7 @@ const database = await openDatabase(address)
 const ledger = await DatabaseLedger.open({
   database,
   data_dir,
-  lease: { renew_ms: 20, expire_ms: 60_000 },
+  lease: RENEWING,
   log: silent,
   checkpoints: () => [],
   events: { statement: (kind) => void (kind === "lease" && renewals++) },

@@ -13,6 +13,7 @@ import {
   call,
   falsify,
   holdOf,
+  keyOf,
   lockAccount,
   lockWaiters,
   nth,
@@ -129,23 +130,9 @@ describe("D42 a spending limit", () => {
     ])
   })
 
-  test("counts what expires at its checkpoint, and a late settlement for the difference", async () => {
-    const account = await limited(100n)
-    const hold = holdOf(account, 90n)
-    await ask(hold)
-    expect(await expireBatch(first(), [hold], 300)).toEqual([true])
-    expect(await spentBy(account)).toBe(0n)
-    await end(settled(hold.id, 70n))
-    expect(await spentBy(account)).toBe(70n)
-    await end(settled(hold.id, 70n))
-    expect(await spentBy(account)).toBe(70n)
-  })
-
   test("is the key's alone: another key of the account goes on, and what its limit refuses takes nothing from others", async () => {
     const account = await limited(10n)
-    const other = { ...account, key_id: crypto.randomUUID() }
-    await db.sql`INSERT INTO tollgate.keys (id, account_id, hash, prefix)
-      VALUES (${other.key_id}, ${account.account_id}, ${other.key_id}, 'tg')`
+    const other = await keyOf(db.sql, account, "name = 'b'")
     const holds = [holdOf(account, 11n), holdOf(other, 999_995n), holdOf(account, 5n)]
     expect(await outcomes(...holds)).toEqual(["spending_limit_reached", "held", "held"])
     await exact()
@@ -159,13 +146,6 @@ describe("D42 a spending limit", () => {
       ...Array(6).fill({ outcome: "held", is_limited: true }),
       ...Array(4).fill(refused),
     ])
-  })
-
-  test("is shared out in a batch like a balance: ascending, so that nothing is refused that would have fitted", async () => {
-    const account = await limited(10n)
-    const holds = [7n, 4n, 3n, 2n].map((amount_nano) => holdOf(account, amount_nano))
-    expect(await outcomes(...holds)).toEqual(["spending_limit_reached", "held", "held", "held"])
-    expect(await spentBy(account)).toBe(9n)
   })
 
   test("is told before the balance, and after the model and the key", async () => {
@@ -236,17 +216,6 @@ describe("D42 a limit that is set counts what there was before", () => {
     },
   )
 
-  test("an expired one at its charge, and what its late settlement adds", async () => {
-    const account = await db.account(1_000n)
-    const hold = holdOf(account, 50n)
-    await ask(hold)
-    await expireBatch(first(), [hold], 300)
-    await limit(account, 100n)
-    expect(await spentBy(account)).toBe(0n)
-    await end(settled(hold.id, 40n))
-    expect(await spentBy(account)).toBe(40n)
-  })
-
   test("again and again, to another amount or period, without counting twice", async () => {
     const account = await limited(100n)
     const [one, two] = [holdOf(account, 10n), holdOf(account, 20n)]
@@ -302,24 +271,6 @@ describe("D42 under concurrency", () => {
     const results = (await Promise.all(holding)).flat()
     expect(results.filter(({ outcome }) => outcome === "held")).toHaveLength(2)
     expect(await spentBy(account)).toBe(90n)
-  })
-
-  test("a limit is never sold twice, whoever asks through whichever statement", async () => {
-    const account = await limited(100n)
-    const holds = Array.from({ length: 60 }, (_, at) => holdOf(account, 10n, { is_limited: at % 3 > 0 }))
-    const holding = connections.flatMap((connection, place) => {
-      const mine = holds.filter((_, at) => at % connections.length === place)
-      const [alone, ...batch] = mine
-      if (alone === undefined) return []
-      return [
-        holdBatch(connection, gateway_id, [alone], 2_000),
-        holdBatch(connection, gateway_id, batch, 2_000),
-      ]
-    })
-    const results = (await Promise.all(holding)).flat()
-    expect(results.filter(({ outcome }) => outcome === "held")).toHaveLength(10)
-    expect(await spentBy(account)).toBe(100n)
-    await exact()
   })
 
   type Step =

@@ -1,25 +1,17 @@
 import { describe, expect, test } from "bun:test"
 import { readFileSync } from "node:fs"
-import { appendFile, mkdir, readdir, readFile, rm, writeFile } from "node:fs/promises"
+import { appendFile, mkdir, readFile, rm, writeFile } from "node:fs/promises"
 import { join } from "node:path"
 import fc from "fast-check"
 import { nextId } from "../../src/id.ts"
 import type { End, Hold } from "../../src/ledger/entries.ts"
 import { lineOf, parseLine, Spool } from "../../src/ledger/queue/spool.ts"
 import { attemptFailures, bases, endings, failures, notes } from "../../src/wire/call.ts"
-import { settled, silent, testDatabase } from "./test-database.ts"
+import { filesIn, listening, settled, silent, spooledEnd, testDatabase } from "./test-database.ts"
 
 /** D27: an end that the ledger does not take is on the disk, survives its process, and is read by others. */
 
 const db = await testDatabase()
-
-function listening() {
-  const errors: string[] = []
-  return { errors, log: { ...silent, error: (_: object, message: string) => void errors.push(message) } }
-}
-
-const spooled = (end: End, account_id = "a", hold: Hold | null = null) => ({ account_id, end, hold })
-const filesIn = (data_dir: string) => readdir(join(data_dir, "spool")).catch(() => [])
 
 describe("a line", () => {
   const words = <Word extends string>(list: readonly Word[]) => fc.constantFrom(...list)
@@ -62,29 +54,29 @@ describe("a line", () => {
   test("reads as it was written, whatever the end and its hold, to the last nano", () => {
     fc.assert(
       fc.property(anyEnd, fc.option(anyHold), (one, hold) => {
-        const line = lineOf(spooled(one, "a", hold))
+        const line = lineOf(spooledEnd(one, "a", hold))
         expect(line.indexOf("\n")).toBe(line.length - 1)
-        expect(parseLine(line.trimEnd())).toEqual(spooled(one, "a", hold))
+        expect(parseLine(line.trimEnd())).toEqual(spooledEnd(one, "a", hold))
       }),
     )
   })
 
   test("of version 0.2 has no hold", () => {
     const one = settled(nextId(), 12n)
-    expect(parseLine(lineOf(spooled(one)).replace(',"hold":null', "").trimEnd())).toEqual(spooled(one))
+    expect(parseLine(lineOf(spooledEnd(one)).replace(',"hold":null', "").trimEnd())).toEqual(spooledEnd(one))
   })
 
   test("cut anywhere is no line", () => {
-    const line = lineOf(spooled(settled(nextId(), 12n))).trimEnd()
+    const line = lineOf(spooledEnd(settled(nextId(), 12n))).trimEnd()
     for (let length = 0; length < line.length; length++) expect(parseLine(line.slice(0, length))).toBeNull()
   })
 
   test.each([
     ["no object", "[]"],
-    ["an amount as a number", lineOf(spooled(settled(nextId(), 12n))).replace('"12"', "12")],
-    ["a negative amount", lineOf(spooled(settled(nextId(), 12n))).replace('"12"', '"-12"')],
-    ["an outcome that is none", lineOf(spooled(settled(nextId(), 12n))).replace('"settled"', '"open"')],
-    ["an id that is none", lineOf(spooled(settled("me", 12n)))],
+    ["an amount as a number", lineOf(spooledEnd(settled(nextId(), 12n))).replace('"12"', "12")],
+    ["a negative amount", lineOf(spooledEnd(settled(nextId(), 12n))).replace('"12"', '"-12"')],
+    ["an outcome that is none", lineOf(spooledEnd(settled(nextId(), 12n))).replace('"settled"', '"open"')],
+    ["an id that is none", lineOf(spooledEnd(settled("me", 12n)))],
   ])("with %s is not taken", (_, text) => {
     expect(parseLine(text.trimEnd())).toBeNull()
   })
@@ -96,12 +88,12 @@ describe("the file of a process", () => {
     const own_id = nextId()
     const spool = new Spool(data_dir, own_id, silent)
     const ends = [settled(nextId(), 1n), settled(nextId(), 2n), settled(nextId(), 3n)]
-    for (const end of ends) expect(spool.add(spooled(end))).toBe(true)
-    expect(spool.add(spooled(settled(ends[0]?.id ?? "", 9n)))).toBe(false)
+    for (const end of ends) expect(spool.add(spooledEnd(end))).toBe(true)
+    expect(spool.add(spooledEnd(settled(ends[0]?.id ?? "", 9n)))).toBe(false)
     await spool.settled()
     expect(await filesIn(data_dir)).toEqual([`${own_id}.jsonl`])
     const others = await new Spool(data_dir, nextId(), silent).others()
-    expect(others.map(({ ends: read }) => read)).toEqual([ends.map((end) => spooled(end))])
+    expect(others.map(({ ends: read }) => read)).toEqual([ends.map((end) => spooledEnd(end))])
 
     for (const { id } of ends) spool.delete(id)
     await spool.settled()
@@ -118,7 +110,7 @@ describe("the file of a process", () => {
     await Promise.all(
       ends.map(async (end, at) => {
         for (let turn = 0; turn < at; turn++) await Promise.resolve()
-        spool.add(spooled(end))
+        spool.add(spooledEnd(end))
         await spool.synced(end.id)
         expect(readFileSync(join(data_dir, "spool", `${own_id}.jsonl`), "utf8")).toContain(end.id)
         written += 1
@@ -136,7 +128,7 @@ describe("the file of a process", () => {
       new Spool(join(data_dir, "file"), nextId(), silent),
     ]) {
       const ends = [settled(nextId(), 1n), settled(nextId(), 2n)]
-      for (const end of ends) spool.add(spooled(end))
+      for (const end of ends) spool.add(spooledEnd(end))
       const waiting = ends.map(({ id }) => spool.synced(id))
       spool.delete(ends[1]?.id ?? "")
       await Promise.all(waiting)
@@ -146,7 +138,7 @@ describe("the file of a process", () => {
   test("is made with all folders above it", async () => {
     const data_dir = join(await db.folder(), "not", "there")
     const spool = new Spool(data_dir, nextId(), silent)
-    spool.add(spooled(settled(nextId(), 1n)))
+    spool.add(spooledEnd(settled(nextId(), 1n)))
     await spool.settled()
     expect(await filesIn(data_dir)).toHaveLength(1)
   })
@@ -155,19 +147,19 @@ describe("the file of a process", () => {
     const data_dir = await db.folder()
     const spool = new Spool(data_dir, nextId(), silent)
     const [first, second] = [settled(nextId(), 1n), settled(nextId(), 2n)]
-    spool.add(spooled(first))
+    spool.add(spooledEnd(first))
     await spool.settled()
     spool.delete(first.id)
-    spool.add(spooled(second))
+    spool.add(spooledEnd(second))
     await spool.settled()
     const [file] = await new Spool(data_dir, nextId(), silent).others()
-    expect(file?.ends).toEqual([spooled(second)])
+    expect(file?.ends).toEqual([spooledEnd(second)])
   })
 
   test("is not read by itself, and nothing else in its folder is", async () => {
     const data_dir = await db.folder()
     const spool = new Spool(data_dir, nextId(), silent)
-    spool.add(spooled(settled(nextId(), 1n)))
+    spool.add(spooledEnd(settled(nextId(), 1n)))
     await spool.settled()
     await writeFile(join(data_dir, "spool", "notes.jsonl"), "{}\n")
     expect(await spool.others()).toEqual([])
@@ -178,9 +170,9 @@ describe("the file of a process", () => {
     const path = join(data_dir, "spool", `${nextId()}.jsonl`)
     await mkdir(join(data_dir, "spool"))
     const whole = settled(nextId(), 1n)
-    await writeFile(path, lineOf(spooled(whole)) + lineOf(spooled(settled(nextId(), 2n))).slice(0, 40))
+    await writeFile(path, lineOf(spooledEnd(whole)) + lineOf(spooledEnd(settled(nextId(), 2n))).slice(0, 40))
     const [file] = await new Spool(data_dir, nextId(), silent).others()
-    expect(file).toMatchObject({ ends: [spooled(whole)], unreadable: 0 })
+    expect(file).toMatchObject({ ends: [spooledEnd(whole)], unreadable: 0 })
   })
 
   test.each([
@@ -191,24 +183,24 @@ describe("the file of a process", () => {
     await mkdir(join(data_dir, "spool"))
     const [first, last] = [settled(nextId(), 1n), settled(nextId(), 3n)]
     const lines = [
-      lineOf(spooled(first)),
-      spoil(lineOf(spooled(settled(nextId(), 2n)))),
-      lineOf(spooled(last)),
+      lineOf(spooledEnd(first)),
+      spoil(lineOf(spooledEnd(settled(nextId(), 2n)))),
+      lineOf(spooledEnd(last)),
     ]
     await writeFile(join(data_dir, "spool", `${nextId()}.jsonl`), lines.join(""))
     const [file] = await new Spool(data_dir, nextId(), silent).others()
-    expect(file).toMatchObject({ ends: [spooled(first), spooled(last)], unreadable: 1 })
+    expect(file).toMatchObject({ ends: [spooledEnd(first), spooledEnd(last)], unreadable: 1 })
   })
 
   test("is written again when somebody removed it in the middle of things", async () => {
     const data_dir = await db.folder()
     const own_id = nextId()
     const spool = new Spool(data_dir, own_id, silent)
-    spool.add(spooled(settled(nextId(), 1n)))
+    spool.add(spooledEnd(settled(nextId(), 1n)))
     await spool.settled()
     await rm(join(data_dir, "spool", `${own_id}.jsonl`))
     const second = settled(nextId(), 2n)
-    spool.add(spooled(second))
+    spool.add(spooledEnd(second))
     await spool.settled()
     expect(await readFile(join(data_dir, "spool", `${own_id}.jsonl`), "utf8")).toContain(second.id)
   })
@@ -217,11 +209,11 @@ describe("the file of a process", () => {
     const data_dir = await db.folder()
     const path = join(data_dir, "spool", `${nextId()}.jsonl`)
     await mkdir(join(data_dir, "spool"))
-    await writeFile(path, lineOf(spooled(settled(nextId(), 1n))))
+    await writeFile(path, lineOf(spooledEnd(settled(nextId(), 1n))))
     const spool = new Spool(data_dir, nextId(), silent)
     const [file] = await spool.others()
     if (file === undefined) throw new Error("no file")
-    await appendFile(path, lineOf(spooled(settled(nextId(), 2n))))
+    await appendFile(path, lineOf(spooledEnd(settled(nextId(), 2n))))
     await spool.remove(file)
     expect(await filesIn(data_dir)).toHaveLength(1)
   })
@@ -243,7 +235,7 @@ describe("the file of a process", () => {
     while (kept.length < 200) {
       const end = settled(nextId(), 1n)
       kept.push(end.id)
-      spool.add(spooled(end))
+      spool.add(spooledEnd(end))
       await spool.settled()
     }
     keeping = false
@@ -259,7 +251,7 @@ describe("the file of a process", () => {
     const own_id = nextId()
     const spool = new Spool(data_dir, own_id, log)
     for (let at = 0; at < 3; at++) {
-      spool.add(spooled(settled(nextId(), 1n)))
+      spool.add(spooledEnd(settled(nextId(), 1n)))
       await spool.settled()
     }
     expect(errors).toEqual([
@@ -271,7 +263,7 @@ describe("the file of a process", () => {
     await rm(join(data_dir, "spool"))
     await mkdir(join(data_dir, "spool"))
     await writeFile(join(data_dir, "spool", `${own_id}.jsonl`), '{"account_id":"a","end')
-    spool.add(spooled(settled(nextId(), 1n)))
+    spool.add(spooledEnd(settled(nextId(), 1n)))
     await spool.settled()
     const [file] = await new Spool(data_dir, nextId(), silent).others()
     expect(file?.ends).toHaveLength(4)
@@ -282,17 +274,17 @@ describe("the file of a process", () => {
     await writeFile(join(data_dir, "spool"), "in the way")
     const spool = new Spool(data_dir, nextId(), silent)
     const [first, second] = [settled(nextId(), 1n), settled(nextId(), 2n)]
-    spool.add(spooled(first))
+    spool.add(spooledEnd(first))
     await spool.settled()
-    spool.add(spooled(second))
+    spool.add(spooledEnd(second))
     await spool.settled()
     spool.delete(first.id)
     spool.delete(second.id)
     await rm(join(data_dir, "spool"))
     const third = settled(nextId(), 3n)
-    spool.add(spooled(third))
+    spool.add(spooledEnd(third))
     await spool.settled()
     const [file] = await new Spool(data_dir, nextId(), silent).others()
-    expect(file?.ends).toEqual([spooled(third)])
+    expect(file?.ends).toEqual([spooledEnd(third)])
   })
 })

@@ -10,7 +10,7 @@ import {
 } from "../../src/ledger/reports/statement.ts"
 import { sumHours } from "../../src/ledger/reports/sum-hours.ts"
 import { plantCalls } from "../admin/admin-harness.ts"
-import { falsify, openTestDatabase, type TestDatabase } from "./test-database.ts"
+import { falsify, numberedId, openTestDatabase, type TestDatabase } from "./test-database.ts"
 
 /** D106: statements and trial balances of random journals in two shards, compared with sums made without the ledger. */
 
@@ -115,11 +115,10 @@ async function plant(journal: Journal): Promise<void> {
       journal.calls.flatMap((call, number) => {
         const { owner, at_ms, model, nano, tokens, late_ms, more } = call
         if (call.shard !== place) return []
-        const stamp = (FIRST_MS + at_ms).toString(16).padStart(12, "0")
         const usage = { prompt_tokens: tokens, cached_tokens: 0, completion_tokens: 1 }
         const corrected = { charge_nano: BigInt(Math.max(0, nano + more)), ...usage }
         return {
-          id: `${stamp.slice(0, 8)}-${stamp.slice(8)}-7000-8000-${number.toString().padStart(12, "0")}`,
+          id: numberedId(FIRST_MS + at_ms, number),
           ...{
             account_id: accountOf(owner),
             model,

@@ -1,23 +1,27 @@
 import { afterAll, afterEach, expect } from "bun:test"
-import { mkdtemp, rm } from "node:fs/promises"
+import { mkdtemp, readdir, rm } from "node:fs/promises"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import type { Sql, TransactionSql } from "postgres"
-import { nextId } from "../../src/id.ts"
+import { floorId, nextId } from "../../src/id.ts"
 import type { Violation } from "../../src/ledger/archive/violations.ts"
 import { type Address, connect } from "../../src/ledger/database/address.ts"
 import { DatabaseConnection, type Runner } from "../../src/ledger/database/connection.ts"
 import { type Database, openDatabase } from "../../src/ledger/database/database.ts"
 import type { Statement } from "../../src/ledger/database/statement.ts"
 import { DatabaseLedger, type DatabaseLedgerOptions } from "../../src/ledger/database-ledger.ts"
-import type { End, Hold, PriceTerms } from "../../src/ledger/entries.ts"
+import type { Checkpoint, End, Hold, PriceTerms } from "../../src/ledger/entries.ts"
+import { Checkpoints } from "../../src/ledger/money/checkpoints.ts"
 import { Lease } from "../../src/ledger/money/lease.ts"
 import { registerTerms } from "../../src/ledger/money/terms.ts"
 import { operatorLedger } from "../../src/ledger/operators.ts"
+import { sumHours } from "../../src/ledger/reports/sum-hours.ts"
 import { freshDatabase, setUp } from "../support/database.ts"
 import { priceOf } from "../support/price.ts"
 
 export const HASH = "0".repeat(64)
+/** A lease whose background tasks run all the time. */
+export const RENEWING = { renew_ms: 20, expire_ms: 60_000 }
 /** A lease that nothing in a test waits for. */
 export const LONG_LEASE = { renew_ms: 60_000, expire_ms: 240_000 }
 const PRICE = priceOf(250_000n, 25_000n, 2_000_000n)
@@ -140,7 +144,35 @@ export async function openTestDatabase(): Promise<TestDatabase> {
   }
 }
 
+/** A ledger on this database that goes to another address, such as that of a proxy. */
+export async function ledgerAt(
+  db: TestDatabase,
+  address: Address,
+  options: Partial<DatabaseLedgerOptions> = {},
+): Promise<DatabaseLedger> {
+  const database = await openDatabase(address)
+  const ledger = await db.ledger({ ...options, database })
+  await database.close()
+  return ledger
+}
+
 export const silent = { info: () => {}, warn: () => {}, error: () => {} }
+
+/** A log, and the errors that it was given. */
+export function listening() {
+  const errors: string[] = []
+  return { errors, log: { ...silent, error: (_: object, message: string) => void errors.push(message) } }
+}
+
+/** An end as a line of the spool has it. */
+export const spooledEnd = (end: End, account_id = "a", hold: Hold | null = null) => ({
+  account_id,
+  end,
+  hold,
+})
+
+/** The files of the spool in a data directory. */
+export const filesIn = (data_dir: string) => readdir(join(data_dir, "spool")).catch(() => [])
 
 export function holdOf(account: Account, amount_nano: bigint, changes: Partial<Hold> = {}): Hold {
   return {
@@ -152,6 +184,27 @@ export function holdOf(account: Account, amount_nano: bigint, changes: Partial<H
     idempotency: null,
     ...changes,
   }
+}
+
+/** An id of a call that began then. */
+export function idAt(at: Date | number): string {
+  return `${floorId(new Date(at)).slice(0, 14)}7${nextId().slice(15)}`
+}
+
+export function checkpointOf(id: string, charge_nano: bigint, changes: Partial<Checkpoint> = {}): Checkpoint {
+  return { id, charge_nano, basis: "estimate", usage: null, terms_id: null, ...changes }
+}
+
+export const writeCheckpoints = (
+  connection: DatabaseConnection,
+  gateway_id: string,
+  ...seen: readonly Checkpoint[]
+) => new Checkpoints(connection, () => gateway_id).write(seen)
+
+/** The same, with a number of its own instead of random bits. */
+export function numberedId(at: Date | number, number: number): string {
+  const time = Number(at).toString(16).padStart(12, "0")
+  return `${time.slice(0, 8)}-${time.slice(8)}-7000-8000-${number.toString(16).padStart(12, "0")}`
 }
 
 /** Its tokens do not cost `charge_nano`, which an audit would find. */
@@ -295,25 +348,62 @@ export function nth<Item>(list: readonly Item[], at: number): Item {
   return item
 }
 
-/** Holds an account's row in a transaction of its own until `unlock` is called. */
-export async function lockAccount(
+/** Begins a transaction, which stays open until `commit`. `last` is done in it before. */
+export async function openTransaction(
   sql: Sql,
-  account_id: string,
-): Promise<AsyncDisposable & { unlock(): Promise<void> }> {
-  const locked = Promise.withResolvers<void>()
+  begin: (tx: TransactionSql) => Promise<unknown>,
+  last: (tx: TransactionSql) => Promise<unknown> = async () => {},
+): Promise<AsyncDisposable & { commit(): Promise<void> }> {
+  const begun = Promise.withResolvers<void>()
   const released = Promise.withResolvers<void>()
   const transaction = sql.begin(async (tx) => {
-    await tx`SELECT FROM tollgate.accounts WHERE id = ${account_id} FOR UPDATE`
-    locked.resolve()
+    await begin(tx)
+    begun.resolve()
     await released.promise
+    await last(tx)
   })
-  await locked.promise
-  const unlock = async () => {
+  await begun.promise
+  const commit = async () => {
     released.resolve()
     await transaction
   }
-  return { unlock, [Symbol.asyncDispose]: unlock }
+  return { commit, [Symbol.asyncDispose]: commit }
 }
+
+/** Holds an account's row in a transaction of its own until `unlock` is called. */
+export async function lockAccount(sql: Sql, account_id: string) {
+  const { commit, ...lock } = await openTransaction(
+    sql,
+    (tx) => tx`SELECT FROM tollgate.accounts WHERE id = ${account_id} FOR UPDATE`,
+  )
+  return { ...lock, unlock: commit }
+}
+
+/** Writes a hold without the statement that checks it. */
+export const insertHold = (
+  tx: TransactionSql,
+  { id, account_id, key_id, amount_nano, terms_id, stream }: Hold,
+  gateway_id: string,
+) => tx`INSERT INTO tollgate.holds (id, account_id, key_id, gateway_id, amount_nano, terms_id, stream)
+  VALUES (${id}, ${account_id}, ${key_id}, ${gateway_id}, ${String(amount_nano)}, ${terms_id}, ${stream})`
+
+/** Forgets all sums (D72), and sums up again the hours that had ended then; null for none. */
+export async function sumAnew({ sql, database }: TestDatabase, until_ms: number | null): Promise<void> {
+  for (const table of ["hours", "days", "hour_latencies", "day_latencies", "label_days"])
+    await sql.unsafe(`TRUNCATE tollgate.${table}`)
+  await sql`UPDATE tollgate.summed SET hours_until = NULL, days_until = NULL, labels_until = NULL`
+  // The hours that end after that are not over yet.
+  if (until_ms !== null) await sumHours(database.upkeep, () => false, Date.now() - until_ms - 1_800_000)
+}
+
+/** A process that runs a file of this folder, which reads what it is told. */
+export const spawnFile = (name: string, told: object) =>
+  Bun.spawn({
+    cmd: [process.execPath, join(import.meta.dir, name)],
+    stdin: new Blob([JSON.stringify(told)]),
+    stdout: "pipe",
+    stderr: "inherit",
+  })
 
 /** The settlements without a hold that an audit by this ledger lists (D13). */
 export async function unheldIn(ledger: DatabaseLedger): Promise<readonly Violation[]> {

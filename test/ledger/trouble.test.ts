@@ -2,7 +2,6 @@ import { afterAll, describe, expect, test } from "bun:test"
 import { SQL } from "bun"
 import { sql } from "drizzle-orm"
 import type { DatabaseConnection } from "../../src/ledger/database/connection.ts"
-import { openDatabase } from "../../src/ledger/database/database.ts"
 import { errorCode, kindOf } from "../../src/ledger/database/database-errors.ts"
 import { statement } from "../../src/ledger/database/statement.ts"
 import type { DatabaseLedger } from "../../src/ledger/database-ledger.ts"
@@ -18,6 +17,7 @@ import {
   call,
   failureOf,
   holdOf,
+  ledgerAt,
   lockAccount,
   released,
   settled,
@@ -34,17 +34,14 @@ afterAll(() => proxy.stop())
 
 /** A ledger behind the proxy, and what it tells of its statements. */
 async function behindProxy() {
-  const database = await openDatabase(proxy.address)
   const statements: { kind: StatementKind; size: number }[] = []
   const spooled = { count: 0 }
-  const ledger = await db.ledger({
-    database,
+  const ledger = await ledgerAt(db, proxy.address, {
     events: {
       statement: (kind, size) => void statements.push({ kind, size }),
       spooled: () => void spooled.count++,
     },
   })
-  await database.close()
   return { ledger, statements, spooled }
 }
 

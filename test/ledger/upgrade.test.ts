@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import type { Sql } from "postgres"
-import { floorId, nextId } from "../../src/id.ts"
+import { nextId } from "../../src/id.ts"
 import { credit } from "../../src/ledger/accounts/credits.ts"
 import { openGrants } from "../../src/ledger/accounts/grants.ts"
 import { getKey } from "../../src/ledger/accounts/keys.ts"
@@ -14,7 +14,7 @@ import { endBatch } from "../../src/ledger/money/end.ts"
 import { holdBatch } from "../../src/ledger/money/hold.ts"
 import { emptyDatabase, type FreshDatabase } from "../support/database.ts"
 import { BEFORE_LABELS, createOldLedger } from "./old-ledger.ts"
-import { holdOf, settled } from "./test-database.ts"
+import { holdOf, idAt, settled } from "./test-database.ts"
 
 /** The ledger as of migration `0020`, with a sealed month, at the migrations since: credits, seals and keys stay what they were (D55, D71). */
 
@@ -51,8 +51,7 @@ afterAll(async () => {
 })
 
 /** An id of the hour that many days after the first month's start. */
-const idAt = (days: number) =>
-  `${floorId(new Date(Date.parse(`${month}T01:00:00Z`) + days * 86_400_000)).slice(0, 14)}7${nextId().slice(15)}`
+const idOn = (days: number) => idAt(Date.parse(`${month}T01:00:00Z`) + days * 86_400_000)
 
 async function fill(): Promise<void> {
   const { account_id, key_id } = account
@@ -73,8 +72,8 @@ async function fill(): Promise<void> {
     INSERT INTO tollgate.accounts (id, name, balance_nano, held_nano) VALUES ('${account_id}', 'a', ${1_000n - 2n * CHARGE_NANO}, ${HELD_NANO});
     INSERT INTO tollgate.keys (id, account_id, hash, prefix) VALUES ('${key_id}', '${account_id}', 'h', 'tg');
     INSERT INTO tollgate.credits (id, account_id, amount_nano) VALUES ('${nextId()}', '${account_id}', 1010), ('${nextId()}', '${account_id}', -10)`)
-  open_id = idAt(32)
-  for (const id of [idAt(1), idAt(1), open_id])
+  open_id = idOn(32)
+  for (const id of [idOn(1), idOn(1), open_id])
     await sql`INSERT INTO tollgate.holds (id, account_id, key_id, gateway_id, terms_id, amount_nano, stream)
       VALUES (${id}, ${account_id}, ${key_id}, ${gateway_id}, 1, ${HELD_NANO.toString()}, false)`
   await sql`INSERT INTO tollgate.ends (id, account_id, key_id, terms_id, freed_nano, charge_nano, outcome, basis, ending,
@@ -141,7 +140,7 @@ describe("D55 the ledger of migration 0020, upgraded", () => {
     const order = { id: nextId(), account_id, amount_nano: 20n, reason: null }
     const expires_at = new Date(Date.now() + 86_400_000)
     expect((await credit(database.operators, { ...order, expires_at })).outcome).toBe("credited")
-    const hold = holdOf(account, 50n, { id: idAt(33) })
+    const hold = holdOf(account, 50n, { id: idOn(33) })
     expect(await holdBatch(connection, gateway_id, [hold], 300)).toEqual([{ outcome: "held" }])
     expect(await endBatch(connection, [{ end: { ...end, id: hold.id }, hold }], 300)).toEqual(["applied"])
     const open = await openGrants(database.operators, account_id)
