@@ -2,7 +2,6 @@ import { describe, expect, test } from "bun:test"
 import { chatModel, EARLY_COMMENTS, PROVIDER_KEY } from "../support/gateway.ts"
 import {
   chatCompletion,
-  chatWords,
   json,
   READ_MS,
   type Script,
@@ -10,7 +9,6 @@ import {
   sse,
   sseEvent,
   usage,
-  usageChunk,
 } from "../support/provider.ts"
 import { chatBody } from "../support/request.ts"
 import { send } from "./client.ts"
@@ -36,7 +34,6 @@ import {
   streamText,
   testStage,
 } from "./sides.ts"
-import { INVALID_USAGE } from "./usages.ts"
 
 /** The rulings on JSON answers as both sides see them: what is usage, what is output, what is an answer at all. */
 
@@ -68,15 +65,6 @@ function withUsage(text: string): string {
   return JSON.stringify(chatCompletion(SENTENCE, { usage: "here" })).replace('"here"', text)
 }
 
-/** Bytes of any kind as a body of the right length. */
-function bytes(body: Uint8Array): Script {
-  return async (exchange) => {
-    await exchange.head(200, { "content-type": "application/json" }, { length: body.length })
-    await exchange.chunk(body)
-    await exchange.end()
-  }
-}
-
 /** A body that promises more than it brings, and how its connection then goes. */
 function cut(text: string, framing: "chunked" | { length: number }, how: "reset" | "close"): Script {
   return async (exchange) => {
@@ -86,69 +74,6 @@ function cut(text: string, framing: "chunked" | { length: number }, how: "reset"
     exchange[how]()
   }
 }
-
-describe("D1, rule 2 usage that is not valid is not used, nothing is coerced, and the answer passes", () => {
-  holds(INVALID_USAGE.map(([why, text]) => passed(why, withUsage(text), estimated(11, "usage_invalid"))))
-  holds([
-    passed("null is missing", withUsage("null"), estimated(11, "usage_missing")),
-    passed(
-      "absent is missing",
-      chatCompletion(SENTENCE, { usage: undefined }),
-      estimated(11, "usage_missing"),
-    ),
-  ])
-  const counts = (prompt: string, completion: string) =>
-    withUsage(`{"prompt_tokens":${prompt},"completion_tokens":${completion}}`)
-  holds([
-    passed("9.0 and 1e1 are whole numbers", counts("9.0", "1e1"), settled("0.000049", [9, 0, 10])),
-    passed("-0 is 0", counts("-0", "1"), settled("0.000004", [0, 0, 1])),
-  ])
-})
-
-describe("D2 zero is a number, but beside output 0/0 is a placeholder", () => {
-  const nothing = { ...chatCompletion("", { usage: usage(0, 0) }) }
-  holds([
-    passed(
-      "0/0 with output",
-      chatCompletion(SENTENCE, { usage: usage(0, 0) }),
-      estimated(11, "usage_invalid", { notes: ["usage_placeholder"] }),
-    ),
-    passed("0/0 without output", nothing, settled("0", [0, 0, 0])),
-    passed(
-      "0 completion tokens with output",
-      chatCompletion(SENTENCE, { usage: usage(9, 0) }),
-      settled("0.000009", [9, 0, 0]),
-    ),
-    passed(
-      "0 prompt tokens",
-      chatCompletion(SENTENCE, { usage: usage(0, 2) }),
-      settled("0.000008", [0, 0, 2]),
-    ),
-  ])
-})
-
-describe("D3 cached tokens are part of the prompt's, clamped to them, and never a reason to doubt the rest", () => {
-  const cached = (details: unknown) =>
-    chatCompletion("hi", {
-      usage: { prompt_tokens: 10, completion_tokens: 5, prompt_tokens_details: details },
-    })
-  const uncached = settled("0.00003", [10, 0, 5])
-  const malformed = { ...uncached, notes: ["cached_malformed"] }
-  holds([
-    passed("some", cached({ cached_tokens: 4 }), settled("0.0000264", [10, 4, 5])),
-    passed("all", cached({ cached_tokens: 10 }), settled("0.000021", [10, 10, 5])),
-    passed(
-      "more than all",
-      cached({ cached_tokens: 11 }),
-      settled("0.000021", [10, 10, 5], { notes: ["cached_clamped"] }),
-    ),
-    passed("null", cached({ cached_tokens: null }), uncached),
-    passed("absent", cached({ text_tokens: 3 }), uncached),
-    passed("no details", cached(null), uncached),
-    passed("malformed", cached({ cached_tokens: "4" }), malformed),
-    passed("details that are no object", cached([4]), malformed),
-  ])
-})
 
 describe("D5, rule 3, spec 7 blank is usage_missing", () => {
   const missing = [seesError(502, "usage_missing"), released("usage_missing")] as const
@@ -167,9 +92,6 @@ describe("D5, rule 3, spec 7 blank is usage_missing", () => {
       },
       ...missing,
     ],
-    ["white space", json(200, " \t\r\n \n"), ...missing],
-    ["a BOM", bytes(Buffer.from("\ufeff")), ...missing],
-    ["a BOM and white space", bytes(Buffer.from("\ufeff \n")), ...missing],
   ])
 })
 
@@ -182,17 +104,6 @@ describe("D5, rule 3, spec 7 whatever else is no JSON object is usage_invalid", 
   const whole = JSON.stringify(chatCompletion(CANARY))
   holds([
     ["HTML", json(200, `<html><p>${CANARY}</p></html>`, { "content-type": "text/html" }), ...invalid],
-    ["truncated", json(200, whole.slice(0, -1)), ...invalid],
-    ["more after it", json(200, `${whole}{}`), ...invalid],
-    ["an array", json(200, `[${whole}]`), ...invalid],
-    ["null", json(200, "null"), ...invalid],
-    ["a string", json(200, `"${CANARY}"`), ...invalid],
-    ["a number", json(200, "5"), ...invalid],
-    ["true", json(200, "true"), ...invalid],
-    ["NaN in it", json(200, `{"x":NaN,"choices":["${CANARY}"]}`), ...invalid],
-    ["bad UTF-8", bytes(Buffer.from([0x7b, 0x22, 0xff, 0x22, 0x3a, 0x31, 0x7d])), ...invalid],
-    ["UTF-16", bytes(Buffer.from(`\ufeff${whole}`, "utf16le")), ...invalid],
-    ["an event stream that is cut", sse(chatWords(CANARY).slice(0, -1), { done: false }), ...invalid],
     ["cut by a reset", cut(whole.slice(0, 60), { length: whole.length }, "reset"), ...lost],
     [
       "cut by a close: too short for its length",
@@ -201,9 +112,6 @@ describe("D5, rule 3, spec 7 whatever else is no JSON object is usage_invalid", 
     ],
     ["cut by a close: no last chunk", cut(whole.slice(0, 60), "chunked", "close"), ...lost],
     ["cut though its object is whole", cut(whole, { length: whole.length + 1 }, "reset"), ...lost],
-    ["nothing, then a reset", cut("", { length: 100 }, "reset"), ...lost],
-    ["nothing, then a close", cut("", "chunked", "close"), ...lost],
-    ["white space, then a reset", cut("\r\n", { length: 100 }, "reset"), ...lost],
   ])
 
   const padded = (size: number) => withUsage('{"prompt_tokens":9,"completion_tokens":5}').padEnd(size)
@@ -289,31 +197,8 @@ describe("D5 an answer over limits.response is charged, and not delivered", () =
 
 describe("D6 an output estimate: at least one token, rounded down, charged alone, never above the hold", () => {
   const said = (content: string) => chatCompletion(content, { usage: undefined })
-  holds([
-    passed("3 bytes", said("abc"), estimated(1, "usage_missing")),
-    passed("7 bytes", said("abcdefg"), estimated(1, "usage_missing")),
-    passed("8 bytes", said("abcdefgh"), estimated(2, "usage_missing")),
-    passed("UTF-8 bytes, not characters", said("ééé😀"), estimated(2, "usage_missing")),
-    passed(
-      "as the text is, not as it is escaped",
-      JSON.stringify(said("ééé😀")).replace("é", "\\u00e9"),
-      estimated(2, "usage_missing"),
-    ),
-    passed("white space counts", said(" ".repeat(8)), estimated(2, "usage_missing")),
-    passed(
-      "D7 every choice, and the name and arguments of its calls",
-      {
-        choices: [
-          { message: { content: "12345678" } },
-          { index: 1, message: { tool_calls: [{ function: { name: "look", arguments: "{}  " } }] } },
-        ],
-      },
-      estimated(4, "usage_missing"),
-    ),
-  ])
 
   test.each([
-    ["bytes_per_token", { model: "two-bytes" }, estimated(22, "usage_missing")],
     ["bytes_per_token, not whole", { model: "half-bytes" }, estimated(29, "usage_missing")],
     [
       "estimate.prompt: the prompt's 35 bytes too",
@@ -345,48 +230,23 @@ describe("D6 an output estimate: at least one token, rounded down, charged alone
 
 describe("D10 an error object in a 2xx is an upstream failure", () => {
   const failed = [seesError(502, "upstream_error"), released("upstream_error")] as const
-  const completion = chatCompletion(SENTENCE, { usage: usage(10, 5) })
   holds([
     ["an error", json(200, { error: { message: CANARY, code: CANARY } }), ...failed],
-    ["a text", json(200, { error: CANARY }), ...failed],
-    ["with empty choices", json(200, { error: { message: CANARY }, choices: [] }), ...failed],
-    ["with invalid usage", json(200, { error: { message: CANARY }, usage: {} }), ...failed],
     passed(
       "rule 1: with usage it is an answer",
       { error: { message: "x" }, usage: usage(10, 5) },
       settled("0.00003", [10, 0, 5]),
     ),
-    passed(
-      "rule 1: with usage and empty choices too",
-      { error: { message: "x" }, choices: [], usage: usage(10, 5) },
-      settled("0.00003", [10, 0, 5]),
-    ),
-    passed("null is none", { ...completion, error: null }, settled("0.00003", [10, 0, 5])),
-    passed("beside choices it is an answer", { ...completion, error: {} }, settled("0.00003", [10, 0, 5])),
-    passed("null, without choices or usage", { error: null }, estimated(1, "usage_missing")),
-    passed("false, without choices or usage", { error: false }, estimated(1, "usage_missing")),
   ])
 })
 
 describe("D11 more than was held is charged in full", () => {
   test.each([
     [
-      "a little",
-      "1",
-      usage(3_000, 300),
-      settled("0.0042", [3_000, 0, 300], { overage: "0.000165", notes: ["overage"] }),
-    ],
-    [
       "into the negative",
       "0.005",
       usage(5_000, 1_000),
       settled("0.009", [5_000, 0, 1_000], { overage: "0.004965", notes: ["overage"] }),
-    ],
-    [
-      "up to the bounds of D1",
-      "1",
-      usage(35 + 131_072, 32_768),
-      settled("0.262179", [131_107, 0, 32_768], { overage: "0.258144", notes: ["overage"] }),
     ],
     [
       "exactly what was held is no overage",
@@ -401,8 +261,6 @@ describe("D11 more than was held is charged in full", () => {
 
   const beyond: [string, object, string, string, [number, number, number]][] = [
     ["a prompt", usage(35 + 131_073, 5), "0.131127", "0.127092", [131_107, 0, 5]],
-    ["an output", usage(35, 32_769), "0.131107", "0.127072", [35, 0, 32_768]],
-    ["a fortune", usage(100_000_000, 100_000_000), "0.262179", "0.258144", [131_107, 0, 32_768]],
   ]
   test.each(beyond)(
     "D1 %s beyond what can be is charged at its bound, with a warning",
@@ -419,24 +277,6 @@ describe("D11 more than was held is charged in full", () => {
       )
     },
   )
-
-  test("the next reservation is refused", async () => {
-    const { gateway, provider } = stage
-    const { key } = await gateway.account("0.005")
-    provider.replyOnce(json(200, chatCompletion("hi", { usage: usage(5_000, 1_000) })))
-    expect((await send(gateway.url, key, chatBody()).ended).status).toBe(200)
-    const before = provider.requests.length
-    const answer = await send(gateway.url, key, chatBody({ max_tokens: 1 })).ended
-    seesError(402, "insufficient_balance", {
-      type: "billing_error",
-      needed: "0.000039",
-      available: "-0.004",
-    })({
-      answer,
-      id: answer.headers["x-request-id"] ?? "",
-    })
-    expect(provider.requests.length).toBe(before)
-  })
 })
 
 describe("D18 the request passes upstream as it was billed", () => {
@@ -559,8 +399,6 @@ describe("D29 a stream request is answered as a stream", () => {
   const said = { role: "assistant", content: SENTENCE, refusal: null }
   const shown = streamText(chunk(whole, said), DONE)
   const charged = settled("0.00003", [10, 0, 5])
-  const words = chatWords(SENTENCE)
-  const events = streamText(...words, usageChunk(usage(10, 5)), DONE)
   const call = { id: "call_1", type: "function", function: { name: "look", arguments: "{}" } }
   const calling = { role: "assistant", content: null, tool_calls: [call] }
   const unfinished = { usage: usage(10, 5), choices: [{ index: 0, message: { content: "hi" } }] }
@@ -568,14 +406,6 @@ describe("D29 a stream request is answered as a stream", () => {
   holds(
     [
       streamed("a JSON object is one chunk and [DONE]", "application/json", whole, shown, charged),
-      streamed("whatever its label", "text/event-stream", whole, shown, charged),
-      streamed(
-        "in white space",
-        "application/json",
-        ` \n${JSON.stringify(whole, null, 2)}\n`,
-        shown,
-        charged,
-      ),
       streamed(
         "without a finish_reason too",
         "application/json",
@@ -597,25 +427,9 @@ describe("D29 a stream request is answered as a stream", () => {
         ),
         charged,
       ),
-      streamed(
-        "an event stream labelled JSON",
-        "application/json",
-        events,
-        streamText(...words, usageChunk(usage(10, 5)), DONE),
-        charged,
-      ),
-      streamed(
-        "rule 4: usage missing",
-        "application/json",
-        { ...whole, usage: undefined },
-        streamText(chunk(chatCompletion(SENTENCE, { usage: undefined }), said), DONE),
-        estimated(11, "usage_missing"),
-      ),
       streamed("rule 6: the empty object", "application/json", "{}", "", released("no_output")),
       streamed("rule 6: blank", "application/json", "", "", nothing),
-      streamed("rule 6: white space", "application/json", " \r\n ", "", nothing),
       streamed("rule 6: malformed", "application/json", `["${CANARY}"]`, "", nothing),
-      streamed("rule 6: truncated", "application/json", `{"x":"${CANARY}`, "", nothing),
       streamed(
         "rule 6, D41: nested so deep that it takes seconds to print",
         "application/json",
@@ -623,7 +437,6 @@ describe("D29 a stream request is answered as a stream", () => {
         "",
         nothing,
       ),
-      streamed("rule 6: HTML", "text/html", `<html>${CANARY}</html>`, "", nothing),
       streamed(
         "rule 6, D10: an error",
         "application/json",
@@ -668,15 +481,6 @@ describe("D29 a stream request is answered as a stream", () => {
     body,
   )
 
-  test("D49 the cost is told in a chunk of its own", async () => {
-    const script = json(200, whole)
-    const asking = chatBody({ stream: true, usage: { include: true } })
-    const { answer, call } = await stage.run({ script, body: asking })
-    expect(answer.body).toContain('"cost":0.00003}')
-    expect(answer.body.split("\n\n").filter((event) => event.includes('"usage":{'))).toHaveLength(1)
-    expect(call).toMatchObject({ charge: "0.00003" })
-  })
-
   test("spec 4.1 the headers are out before the body has come", async () => {
     const sent = Promise.withResolvers<void>()
     const text = JSON.stringify(whole)
@@ -720,15 +524,4 @@ describe("D31 a JSON call has the total timeout alone", () => {
     await expectSides(stage, trial, late, released("upstream_timeout", { ending }))
     await expectCut(stage)
   })
-})
-
-test("D32 a JSON answer leaves when its settlement is durable: 100 balances read after the last byte", async () => {
-  const { gateway, provider } = stage
-  const { id, key } = await gateway.account("1")
-  for (let calls = 1; calls <= 100; calls++) {
-    provider.replyOnce(json(200, chatCompletion("hi", { usage: usage(10, 5) })))
-    expect((await send(gateway.url, key, chatBody()).ended).status).toBe(200)
-    const balance = (1_000_000 - 30 * calls) / 1_000_000
-    expect(await gateway.balance(id)).toMatchObject({ balance: String(balance), held: "0" })
-  }
 })

@@ -13,10 +13,7 @@ import {
   usageChunk,
 } from "../support/provider.ts"
 import { chatBody } from "../support/request.ts"
-import { send } from "./client.ts"
 import {
-  CANARY,
-  closed,
   estimated,
   expectCut,
   expectLedger,
@@ -31,10 +28,8 @@ import {
   released,
   reset,
   SENTENCE,
-  type Sees,
   STREAM,
   type Stage,
-  seesError,
   seesEvents,
   seesJson,
   seesStream,
@@ -120,26 +115,6 @@ describe("spec 1 the service", () => {
     },
   )
 
-  const { total_tokens, prompt_tokens_details, completion_tokens_details, ...two } = usage(10, 5)
-  holdsForJson([
-    passed(
-      "usage.prompt_tokens, usage.completion_tokens and cached_tokens are read",
-      chatCompletion("hi", { usage: usage(10, 5, 4) }),
-      settled("0.0000264", [10, 4, 5]),
-    ),
-    passed("cached_tokens is optional", chatCompletion("hi", { usage: two }), charged),
-    passed(
-      "D87 what is unknown, and a total that does not add up, is noted and not charged",
-      chatCompletion("hi", { usage: { ...usage(10, 5), total_tokens: 9_999, citation_tokens: 7 } }),
-      settled("0.00003", [10, 0, 5], { notes: ["total_unexplained", "usage_unread"] }),
-    ),
-    passed(
-      "explicit usage is preferred to what the output looks like",
-      chatCompletion(SENTENCE, { usage: usage(10, 5) }),
-      charged,
-    ),
-  ])
-
   test("token estimates supplied by the client are never trusted", async () => {
     const claims = { usage: { prompt_tokens: 0, completion_tokens: 0 }, estimated_tokens: 1, stream: false }
     const script = json(200, chatCompletion(SENTENCE, { usage: undefined }))
@@ -182,10 +157,7 @@ describe("rule 2 a JSON object without valid usage is settled by an estimate, at
   const withUsage = (reported: unknown, content = SENTENCE) => chatCompletion(content, { usage: reported })
   holdsForJson([
     passed("no output", withUsage(undefined, ""), estimated(1, "usage_missing")),
-    passed("no choices", { choices: [] }, estimated(1, "usage_missing")),
     passed("the empty object", "{}", estimated(1, "usage_missing")),
-    passed("the empty object, widely", " \r\n{\t} \n", estimated(1, "usage_missing")),
-    passed("an object that is nothing known", { status: "ok" }, estimated(1, "usage_missing")),
     passed("only invalid usage", { usage: [] }, estimated(1, "usage_invalid")),
   ])
 })
@@ -207,18 +179,11 @@ describe("rule 4 a stream whose final usage is missing or invalid is estimated o
       released("no_output"),
     ],
     [
-      "empty events are no evidence",
-      sse(["data:\n\n", "data: \n\n", "\n\n", "event: ping\n\n"]),
-      nothing,
-      released("no_output"),
-    ],
-    [
       "raw chunks are no evidence",
       sse([`${SENTENCE}\n\n`, `data: ${SENTENCE}\n\n`, "data: {\n\n", 'data: ["x"]\n\n']),
       nothing,
       released("no_output"),
     ],
-    ["empty deltas are no evidence", sse(chatWords("")), nothing, released("no_output")],
   ])
 })
 
@@ -305,7 +270,6 @@ describe("rule 6, spec 7 a stream without trusted usage and without output: 2xx,
   holdsForStreams([
     ["a bare [DONE]", sse([]), nothing, released("no_output")],
     ["an empty body", sse([], { done: false }), nothing, ended],
-    ["a role and a finish reason", sse(chatWords()), nothing, released("no_output")],
     [
       "invalid usage",
       sse(chatWords(), { usage: { prompt_tokens: 9.5, completion_tokens: 1 } }),
@@ -313,62 +277,9 @@ describe("rule 6, spec 7 a stream without trusted usage and without output: 2xx,
       released("usage_invalid"),
     ],
     ["a reset", reset(chatChunk({ role: "assistant", content: "" })), nothing, lost],
-    ["a body cut short", closed(": ping\n\n"), nothing, lost],
-    ["an error event", sse([{ error: { message: CANARY } }]), nothing, lost],
     ["204", noContent(), nothing, ended],
     ["D36 a 204 that calls itself JSON", noContent({ "content-type": "application/json" }), nothing, ended],
   ])
-})
-
-describe("spec 4.1, 7 a call that may not run is an error, reaches no provider and costs nothing", () => {
-  const unknown_key = `tg_live_${"0".repeat(36)}`
-  const needed = { needed: RESERVED, available: "0.004034", max_tokens: 999 }
-  const rows: readonly [name: string, refused: { body?: object; key?: string; usd?: string }, sees: Sees][] =
-    [
-      [
-        "a model name that is not from the model list",
-        { body: chatBody({ model: "Chat-Model" }) },
-        seesError(404, "model_not_found", { type: "not_found_error", param: "model" }),
-      ],
-      [
-        "a model that is not open for this entry",
-        { body: chatBody({ model: "messages-model" }) },
-        seesError(403, "model_not_allowed", { type: "permission_error", param: "model" }),
-      ],
-      [
-        "an invalid key",
-        { key: unknown_key },
-        seesError(401, "invalid_api_key", { type: "authentication_error" }),
-      ],
-      [
-        "a balance one nano-USD short",
-        { usd: "0.004034" },
-        seesError(402, "insufficient_balance", { type: "billing_error", ...needed }),
-      ],
-    ]
-  test.each(rows)("%s", async (_, { body = chatBody(), key, usd = "1" }, sees) => {
-    const { gateway, provider } = stage
-    const before = provider.requests.length
-    const account = await gateway.account(usd)
-    const answer = await send(gateway.url, key ?? account.key, body).ended
-    sees({ answer, id: answer.headers["x-request-id"] ?? "" })
-    expect(provider.requests.length).toBe(before)
-    expect(await gateway.calls(`?account=${account.id}`)).toEqual([])
-    expect(await gateway.balance(account.id)).toMatchObject({ balance: usd, held: "0" })
-  })
-
-  test("a balance that covers the reservation to the last nano-USD suffices", async () => {
-    const trial = { script: json(200, "{}"), usd: RESERVED }
-    await expectSides(stage, trial, seesJson("{}"), estimated(1, "usage_missing"))
-  })
-
-  test("an unavailable model: released", async () => {
-    const body = chatBody({ model: "unavailable-model" })
-    const sides = await stage.run({ body })
-    seesError(503, "upstream_unavailable", { type: "overloaded_error" })(sides)
-    expect(sides.requests).toEqual([])
-    expectLedger(sides, released("upstream_unavailable", { ending: null }))
-  })
 })
 
 describe("spec 6 a stream is model chunks, possibly final usage, and the gateway's keepalives", () => {
