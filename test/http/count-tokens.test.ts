@@ -98,16 +98,13 @@ describe("D21 whose version, on which path", () => {
   const accepted: readonly [target: string, headers: string[], sent: Record<string, string>][] = [
     [PATH, [VERSION], { "anthropic-version": "2023-06-01" }],
     [PATH, [other], { "acme-ai-version": "2024-02-29" }],
-    [`/anthropic${PATH}`, [VERSION], { "anthropic-version": "2023-06-01" }],
     [`/acme-ai${PATH}`, ["Acme-AI-Version: 1999-12-31"], { "acme-ai-version": "1999-12-31" }],
     [`/acme-ai${PATH}`, [VERSION, other], { "acme-ai-version": "2024-02-29" }],
-    [PATH, [VERSION, "unknown-version: 1"], { "anthropic-version": "2023-06-01" }],
     [
       PATH,
       [VERSION, "anthropic-beta: a-1", "anthropic-beta: b-2, c"],
       { "anthropic-version": "2023-06-01", "anthropic-beta": "a-1, b-2, c" },
     ],
-    [PATH, [VERSION, "acme-ai-beta: a-1"], { "anthropic-version": "2023-06-01" }],
     [
       `/acme-ai${PATH}`,
       [VERSION, other, "acme-ai-beta: a-1", "anthropic-beta: b"],
@@ -127,17 +124,9 @@ describe("D21 whose version, on which path", () => {
     [PATH, [], "anthropic-version"],
     [PATH, [VERSION, other], "acme-ai-version"],
     [PATH, [VERSION, VERSION], "anthropic-version"],
-    [PATH, ["unknown-version: 2023-06-01"], "anthropic-version"],
     [`/anthropic${PATH}`, [other], "anthropic-version"],
-    [`/acme-ai${PATH}`, [VERSION], "acme-ai-version"],
-    [PATH, ["anthropic-version:"], "anthropic-version"],
-    [PATH, ["anthropic-version: 2023-6-1"], "anthropic-version"],
     [PATH, ["anthropic-version: 2023-02-29"], "anthropic-version"],
-    [PATH, ["anthropic-version: 2023-06-01T00:00:00Z"], "anthropic-version"],
-    [PATH, ["anthropic-version: 20230601"], "anthropic-version"],
-    [PATH, [`anthropic-version: ${CANARY}`], "anthropic-version"],
     [PATH, [VERSION, "anthropic-beta: caf\xe9"], "anthropic-beta"],
-    [PATH, [VERSION, `anthropic-beta: ${"x".repeat(2049)}`], "anthropic-beta"],
   ]
   test.each(refused)("%s with %j is a 400", async (target, headers, param) => {
     await harness.untouched(account.id, async () => {

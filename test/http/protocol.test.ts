@@ -272,24 +272,6 @@ describe("D33 the probes of load balancers are answered", () => {
 
 describe("one connection, many requests", () => {
   const livez = requestBytes({ target: "/livez" })
-  const call = () => requestBytes(chatDraft(account.key))
-
-  test("answers of every kind, one after the other", async () => {
-    const line = harness.dial()
-    const ask = (bytes: Uint8Array, method?: string) => {
-      line.send(bytes)
-      return line.answer(method)
-    }
-    for (let round = 0; round < 3; round++) {
-      expect((await ask(livez)).status).toBe(200)
-      expect((await ask(requestBytes({ target: "/nothing" }))).status).toBe(404)
-      expect((await ask(call())).status).toBe(200)
-      expect((await ask(requestBytes({ method: "HEAD", target: "/docs" }), "HEAD")).status).toBe(200)
-      expect((await ask(requestBytes(chatDraft("nonsense")))).status).toBe(401)
-      expect((await ask(requestBytes({ method: "CONNECT", target: "/x" }))).status).toBe(400)
-    }
-    line.leave()
-  })
 
   test("a body that comes after its refusal is a body, whatever it holds", async () => {
     const line = harness.dial()

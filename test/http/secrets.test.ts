@@ -1,8 +1,8 @@
 import { describe, expect, test } from "bun:test"
 import { connect } from "../../src/ledger/database/address.ts"
 import type { Answer } from "../support/answer.ts"
-import { ADMIN_TOKEN, PROVIDER_KEY, until } from "../support/gateway.ts"
-import { chatCompletion, chatWords, json, type Script, sse, usage } from "../support/provider.ts"
+import { ADMIN_TOKEN, PROVIDER_KEY } from "../support/gateway.ts"
+import { json } from "../support/provider.ts"
 import { expectError, expectIds } from "./errors.ts"
 import { CANARY, chatDraft, countDraft, testHarness } from "./harness.ts"
 
@@ -28,11 +28,6 @@ describe("D16 nothing that a client sends is in an error", () => {
     harness.ask(countDraft(account.key, fields, headers))
   const rows: readonly [where: string, ask: () => Promise<Answer>, status: number][] = [
     ["the path", () => harness.ask({ target: `/${CANARY}` }), 404],
-    [
-      "the path's vendor",
-      () => harness.ask({ ...countDraft(account.key), target: `/${CANARY}/v1/messages/count_tokens` }),
-      404,
-    ],
     ["the query", () => harness.ask({ target: `/nothing?${CANARY}=${CANARY}` }), 404],
     ["the Host", () => harness.ask({ target: "/nothing", headers: [`host: ${CANARY}`] }), 400],
     ["a header's name and value", () => call({ messages: [] }, [`x-${CANARY}: ${CANARY}`]), 400],
@@ -41,23 +36,11 @@ describe("D16 nothing that a client sends is in an error", () => {
       () => call({ messages: [] }, [`x-request-id: ${CANARY}`, `request-id: ${CANARY}`]),
       400,
     ],
-    ["the key", () => harness.chat(CANARY), 401],
     [
       "the scheme",
       () => harness.ask({ ...chatDraft(""), headers: [json_type, `authorization: ${CANARY} x`] }),
       401,
     ],
-    [
-      "the media type",
-      () =>
-        harness.ask({
-          ...chatDraft(account.key),
-          headers: [`authorization: Bearer ${account.key}`, `content-type: text/${CANARY}`],
-        }),
-      415,
-    ],
-    ["the encoding", () => call({}, [`content-encoding: ${CANARY}`]), 415],
-    ["the version", () => count({}, [`anthropic-version: ${CANARY}`]), 400],
     ["the beta", () => count({}, ["anthropic-version: 2023-06-01", `anthropic-beta: ${CANARY}\xff`]), 400],
     [
       "text that is no JSON",
@@ -65,7 +48,6 @@ describe("D16 nothing that a client sends is in an error", () => {
       400,
     ],
     ["JSON that is no object", () => harness.ask({ ...chatDraft(account.key), body: `["${CANARY}"]` }), 400],
-    ["the model", () => call({ model: CANARY }), 404],
     ["a model that is no name", () => call({ model: { [CANARY]: CANARY } }), 400],
     ["the messages", () => call({ messages: CANARY }), 400],
     ["a message", () => call({ messages: [{ role: 1, content: CANARY, [CANARY]: CANARY }] }), 400],
@@ -83,59 +65,13 @@ describe("D16 nothing that a client sends is in an error", () => {
     ],
     ["an operator's id", () => harness.ask({ target: `/admin/calls/${CANARY}`, headers: [admin] }), 404],
     [
-      "an operator's query",
-      () => harness.ask({ target: `/admin/calls?account=${CANARY}`, headers: [admin] }),
-      400,
-    ],
-    [
       "an operator's cursor",
       () => harness.ask({ target: `/admin/accounts?after=${CANARY}`, headers: [admin] }),
-      400,
-    ],
-    [
-      "an operator's amount",
-      () =>
-        harness.ask({
-          method: "POST",
-          target: `/admin/accounts/${account.id}/credits`,
-          headers: [json_type, admin],
-          body: { amount: CANARY },
-        }),
       400,
     ],
   ]
   test.each(rows)("%s", async (_, ask, status) => {
     expect((await expectSilence(ask)).status).toBe(status)
-  })
-})
-
-describe("D16 nothing of a prompt, an answer or a secret is in the log", () => {
-  const output = "canary-of-the-output"
-  const provider: readonly [what: string, fields: object, script: Script][] = [
-    ["a JSON call", {}, json(200, chatCompletion(output, { usage: usage(1, 1) }))],
-    ["a stream", { stream: true }, sse(chatWords(output), { usage: usage(1, 1) })],
-    ["a stream that breaks", { stream: true }, sse(chatWords(output), { done: false, ending: "reset" })],
-    [
-      "an error event",
-      { stream: true },
-      sse([...chatWords("x").slice(0, 2), { error: { message: output } }]),
-    ],
-    ["a malformed answer", {}, json(200, `<html>${output}</html>`)],
-    ["a refusal", {}, json(400, { error: { message: output } })],
-    ["a failure", {}, json(500, { error: { message: output } })],
-    ["headers", {}, json(500, {}, { "x-canary": output, "set-cookie": output })],
-  ]
-  test.each(provider)("%s", async (_, fields, script) => {
-    const logged = harness.gateway.lines.length
-    harness.provider.replyOnce(script)
-    const id = expectIds(await harness.chat(account.key, fields))
-    const lines = await until(
-      () => harness.gateway.lines.slice(logged),
-      (now) => now.some((line) => line.includes('"msg":"call"')),
-    )
-    expect(lines.filter((line) => line.includes(id))).not.toEqual([])
-    const log = lines.join("\n")
-    for (const secret of [CANARY, output, account.key, PROVIDER_KEY]) expect(log).not.toContain(secret)
   })
 })
 

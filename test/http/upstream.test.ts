@@ -4,7 +4,7 @@ import type { Answer } from "../support/answer.ts"
 import { CHAT, chatModel, MESSAGES, PROVIDER_KEY } from "../support/gateway.ts"
 import { chatCompletion, chatWords, json, type Script, silent, sse, usage } from "../support/provider.ts"
 import { type Code, expectError, expectIds, ownHeaders, type Said } from "./errors.ts"
-import { CANARY, chatBody, openHarness } from "./harness.ts"
+import { CANARY, openHarness } from "./harness.ts"
 
 /** Speaks HTTP only. */
 const plain = Bun.serve({ port: 0, hostname: "127.0.0.1", fetch: () => new Response() })
@@ -88,23 +88,11 @@ describe.each(entries.slice(0, 2))(
     const rows: readonly [status: number, code: Code, failure: string, said: Said][] = [
       [400, "invalid_request", "upstream_error", spoken],
       [401, "upstream_error", "upstream_error", {}],
-      [402, "upstream_error", "upstream_error", {}],
-      [403, "upstream_error", "upstream_error", {}],
       [404, "not_found", "upstream_error", spoken],
-      [408, "upstream_timeout", "upstream_timeout", {}],
-      [409, "invalid_request", "upstream_error", spoken],
-      [413, "request_too_large", "upstream_error", spoken],
-      [418, "invalid_request", "upstream_error", spoken],
-      [422, "invalid_request", "upstream_error", spoken],
       [429, "rate_limited", "upstream_error", { headers: { "retry-after": "17" } }],
-      [500, "upstream_error", "upstream_error", {}],
-      [501, "upstream_error", "upstream_error", {}],
       [503, "upstream_unavailable", "upstream_unavailable", { headers: { "retry-after": "17" } }],
       [504, "upstream_timeout", "upstream_timeout", {}],
-      [529, "upstream_unavailable", "upstream_unavailable", { headers: { "retry-after": "17" } }],
-      [300, "upstream_error", "upstream_error", {}],
       [304, "upstream_error", "upstream_error", {}],
-      [600, "upstream_error", "upstream_error", {}],
       [999, "upstream_error", "upstream_error", {}],
     ]
     test.each(rows)("%d -> %s, released as %s", async (status, code, failure, said) => {
@@ -134,27 +122,14 @@ describe.each(entries.slice(0, 2))(
 describe.each(entries)("D17 what is no answer: %s", (entry, ask) => {
   beforeEach(async () => void (await ask()))
 
-  test.each([301, 302, 303, 307, 308])("a redirect is not followed: %d", async (status) => {
+  test("a redirect is not followed", async () => {
     const requests = harness.provider.requests.length
     const location = `${harness.provider.url}/elsewhere`
-    harness.provider.replyOnce(json(status, "", { location }))
+    harness.provider.replyOnce(json(307, "", { location }))
     const answer = await ask()
     expectError(answer, "upstream_error")
     await expectReleased(answer, entry, "upstream_error")
     expect(harness.provider.requests).toHaveLength(requests + 1)
-  })
-
-  const broken: readonly [what: string, script: Script][] = [
-    ["a reset", (exchange) => exchange.reset()],
-    ["a close", (exchange) => exchange.close()],
-    ["half a head", raw("HTTP/1.1 200 OK\r\ncontent-type: appl")],
-    ["no HTTP", raw("SSH-2.0-OpenSSH_9.9\r\n\r\n")],
-  ]
-  test.each(broken)("a connection that ends before the headers is a 502: %s", async (_, script) => {
-    harness.provider.replyOnce(script)
-    const answer = await ask()
-    expectError(answer, "upstream_error")
-    await expectReleased(answer, entry, "upstream_error")
   })
 
   test("D25 a body that is compressed all the same is decoded, delivered and charged", async () => {
@@ -265,40 +240,11 @@ describe("D25 what the provider sees", () => {
     expect(harness.provider.requests.at(-1)?.path).toBe("/v1/chat/completions")
   })
 
-  test("of a stream", async () => {
-    harness.provider.replyOnce(sse(chatWords("hello"), { usage: usage(10, 5) }))
-    const answer = await harness.chat(account.key, { stream: true }, noise("stream"))
-    expect(sent()).toEqual({
-      ...built,
-      accept: "text/event-stream, application/json",
-      authorization: `Bearer ${PROVIDER_KEY}`,
-      "x-request-id": expectIds(answer),
-    })
-  })
-
   test("of an upstream without a credential, below any base_url", async () => {
     const answer = await harness.chat(account.key, { model: "open" }, noise("open"))
     expect(answer.status).toBe(200)
     expect(sent()).toEqual({ ...built, accept: "application/json", "x-request-id": expectIds(answer) })
     expect(harness.provider.requests.at(-1)?.path).toBe("/deep/er/path/chat/completions")
-  })
-
-  test("the body is the client's own under the provider's name of the model, with its length and its own host", async () => {
-    await harness.chat(account.key, { temperature: 0.5, user: "ünïcode" })
-    const request = harness.provider.requests.at(-1)
-    const body = JSON.stringify(chatBody({ model: `upstream-${CHAT}`, temperature: 0.5, user: "ünïcode" }))
-    expect(request?.body).toBe(body)
-    expect(request?.headers).toMatchObject({
-      host: `127.0.0.1:${harness.provider.port}`,
-      "content-length": String(Buffer.byteLength(body)),
-    })
-  })
-
-  test("calls in a row share a connection", async () => {
-    await harness.chat(account.key)
-    const { opened } = harness.provider.connections
-    for (let call = 0; call < 5; call++) await harness.chat(account.key)
-    expect(harness.provider.connections.opened).toBe(opened)
   })
 })
 
@@ -316,21 +262,6 @@ describe("D24 what the client sees of a provider's headers", () => {
     "x-should-retry": "true",
     "retry-after": "9",
   }
-
-  test("of a JSON answer: only what it is", async () => {
-    const completion = chatCompletion("hello", { usage: usage(1, 1) })
-    harness.provider.replyOnce(
-      json(200, completion, { ...leaks, "content-type": "application/JSON; charset=x" }),
-    )
-    const answer = await harness.chat(account.key)
-    const id = expectIds(answer)
-    expect(answer.body).toBe(JSON.stringify(completion))
-    expect(ownHeaders(answer)).toEqual({
-      "content-type": "application/json",
-      "x-request-id": id,
-      "request-id": id,
-    })
-  })
 
   test("of a stream: only what it is, and that nobody is to keep it", async () => {
     harness.provider.replyOnce(sse(chatWords("hello"), { usage: usage(1, 1), headers: leaks }))
@@ -355,12 +286,4 @@ function sent() {
     ...headers
   } = harness.provider.requests.at(-1)?.headers ?? {}
   return headers
-}
-
-/** Sends these bytes and closes. */
-function raw(text: string): Script {
-  return async (exchange) => {
-    await exchange.raw(text)
-    exchange.close()
-  }
 }
