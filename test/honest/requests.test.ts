@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test"
 import type { Sides } from "../http/sides.ts"
 import { json } from "../support/provider.ts"
-import { dataUrl, flac, gif, jpeg, mp3, pdf, png, wav, webp } from "./files.ts"
+import { dataUrl, flac, pdf, png } from "./files.ts"
 import { type CaseCall, CONTEXT_TOKENS, callOf, cost, MAX_OUTPUT_TOKENS, testCases } from "./stage.ts"
 
 /** D12, D18, D61, D88, D89: more of each kind of wrong quantity in a request, through a real gateway. */
@@ -11,10 +11,6 @@ const stage = await testCases()
 const PDF = pdf(600, "A page of text. ".repeat(100), true)
 const user = (...content: readonly object[]) => ({ messages: [{ role: "user", content }] })
 const picture = (url: string) => ({ type: "image_url", image_url: { url } })
-const document = (bytes: Buffer) => ({
-  type: "file",
-  file: { filename: "a.pdf", file_data: dataUrl("application/pdf", bytes) },
-})
 const said = (usage: object) =>
   json(200, { choices: [{ index: 0, message: { role: "assistant", content: "hi" } }], usage })
 const heard = (usage: object) => json(200, { object: "response", status: "completed", output: [], usage })
@@ -28,28 +24,9 @@ async function run(call: CaseCall): Promise<Sides> {
   return await stage.run(callOf(call))
 }
 
-async function expectHeld(call: CaseCall, tokens: number): Promise<void> {
-  const { call: record } = await run({ ...call, script: said({ prompt_tokens: 5, completion_tokens: 1 }) })
-  expect({ held: record.held, charge: record.charge, notes: record.notes }).toEqual({
-    held: most(tokens, MAX_OUTPUT_TOKENS),
-    charge: cost({ input: 5, output: 1 }),
-    notes: [],
-  })
-}
-
 /** A prompt of the whole context of the model. */
 test.each([
   ["a PDF that is called a picture", picture(dataUrl("application/pdf", PDF))],
-  ["a PDF that says that it is a picture", picture(dataUrl("image/png", PDF))],
-  ["a PDF as a file", document(PDF)],
-  [
-    "a video that is called a picture",
-    picture(dataUrl("video/mp4", Buffer.from("AAAAIGZ0eXBpc29t", "base64"))),
-  ],
-  [
-    "a document of an office that is called a picture",
-    picture(dataUrl("image/webp", Buffer.from("PK\x03\x04 word/"))),
-  ],
   ["an hour of silence", picture(dataUrl("audio/flac", flac(3_600)))],
 ])("R1 R9 what is compressed and not measured holds the context: %s", async (what, part) => {
   const model = what.includes("silence") ? "with-tools" : "default"
@@ -65,36 +42,6 @@ test.each([
   const price = model === "default" ? 3_125 : 40_000
   const held_nano = price * CONTEXT_TOKENS + 30_000 * MAX_OUTPUT_TOKENS
   expect(Number(sides.call.held) * 1e9).toBe(held_nano)
-})
-
-describe("R9 pixels and seconds bound what a file holds", () => {
-  const text = (part: object) => Buffer.byteLength(JSON.stringify(user(part).messages))
-  const bare = (part: object, data: string) => text(part) - data.length
-  const data = (bytes: Buffer) => bytes.toString("base64")
-  test.each([
-    ["a small PNG", png(64, 64), "image/png", 4_096],
-    ["a small PNG of 1 MB", Buffer.concat([png(1_024, 1_024), Buffer.alloc(999_963)]), "image/png", 4_096],
-    ["a PNG of 6,000 pixels", png(6_000, 6_000), "image/png", 215 * 215],
-    ["a JPEG behind its metadata", jpeg(4_032, 3_024, 60_000), "image/jpeg", 144 * 108],
-    ["a GIF", gif(320, 200), "image/gif", 4_096],
-    ["a WebP", webp(8_192, 2_048), "image/webp", 293 * 74],
-  ])("%s", async (_, bytes, type, tokens) => {
-    const part = picture(dataUrl(type, bytes))
-    await expectHeld({ body: user(part) }, bare(part, data(bytes)) + tokens)
-  })
-})
-
-test.each([
-  ["a WAV of 200 seconds, and its header", "wav", wav(200), 200 * 32 + 1],
-  ["an MP3 of 10 minutes, by the lowest rate of its bits", "mp3", mp3(600), Math.ceil(mp3(600).length / 16)],
-])("R9 the seconds of a sound bound what it holds: %s", async (_, format, bytes, tokens) => {
-  const input_audio = { data: bytes.toString("base64"), format }
-  const body = user({ type: "input_audio", input_audio })
-  const script = said({ prompt_tokens: 5, completion_tokens: 1 })
-  const { call } = await run({ model: "with-tools", body, script })
-  const text = Buffer.byteLength(JSON.stringify(body.messages)) - input_audio.data.length
-  const held_nano = 3_125 * text + 40_000 * Math.max(4_096, tokens) + 30_000 * MAX_OUTPUT_TOKENS
-  expect(Math.round(Number(call.held) * 1e9)).toBe(held_nano)
 })
 
 describe("R2 a string is text, unless its content is a medium", () => {
@@ -147,11 +94,6 @@ describe("R3 usage beyond the bound is charged at the bound", () => {
   const prompt_bytes = Buffer.byteLength(JSON.stringify(body.messages))
   test.each<[what: string, call: CaseCall, charge: string]>([
     [
-      "a prompt of 90,000,000 tokens",
-      { body, script: said({ prompt_tokens: 90_000_000, completion_tokens: 5 }) },
-      cost({ input: prompt_bytes + 131_072, output: 5 }),
-    ],
-    [
       "an output of 90,000,000 tokens",
       { body, script: said({ prompt_tokens: 5, completion_tokens: 90_000_000 }) },
       cost({ input: 5, output: MAX_OUTPUT_TOKENS }),
@@ -168,11 +110,6 @@ describe("R3 usage beyond the bound is charged at the bound", () => {
       },
       cost({ input: 1_000, cached: prompt_bytes + 131_072 - 1_000, output: 5 }),
     ],
-    [
-      "the same in messages",
-      { operation: "messages", body, script: written({ input_tokens: 90_000_000, output_tokens: 5 }) },
-      cost({ input: prompt_bytes + 131_072, output: 5 }),
-    ],
   ])("%s", async (_, call, charge) => {
     const { call: record } = await run(call)
     expect({ charge: record.charge, notes: record.notes }).toEqual({
@@ -182,38 +119,10 @@ describe("R3 usage beyond the bound is charged at the bound", () => {
   })
 })
 
-const MCP_SERVER = { type: "url", url: "https://mcp.example.com", name: "m" }
 const HELLO = { messages: [{ role: "user", content: "hi" }], max_tokens: 100 }
-const MCP_TOOL = { type: "mcp", server_label: "m", server_url: "https://mcp.example.com" }
-const ADDRESSED = { type: "input_file", file_url: "https://example.com/large.pdf" }
 
 describe("R4 an open prompt holds the context", () => {
   test.each<[what: string, call: CaseCall]>([
-    [
-      "servers that the client runs",
-      { operation: "messages", body: { ...HELLO, mcp_servers: [MCP_SERVER] } },
-    ],
-    [
-      "servers of tools, twice",
-      {
-        operation: "responses",
-        body: { input: "hi", tools: [MCP_TOOL], max_tool_calls: 2, max_output_tokens: 100 },
-      },
-    ],
-    [
-      "a document by its address",
-      {
-        operation: "responses",
-        body: { input: [{ role: "user", content: [ADDRESSED] }], max_output_tokens: 100 },
-      },
-    ],
-    [
-      "fetched pages",
-      {
-        operation: "messages",
-        body: { ...HELLO, tools: [{ type: "web_fetch_20250910", name: "web_fetch" }] },
-      },
-    ],
     [
       "an earlier response",
       {
@@ -244,49 +153,6 @@ describe("R4 an open prompt holds the context", () => {
     const held_nano = 40_000 * CONTEXT_TOKENS + 30_000 * 100 + 10 * fee_nano
     expect(Math.round(Number(call.held) * 1e9)).toBe(held_nano)
   })
-
-  test.each<[field: string, call: CaseCall]>([
-    [
-      "previous_response_id",
-      { operation: "responses", body: { input: "hi", previous_response_id: "resp_1" } },
-    ],
-    [
-      "input[0].content[0].file_url",
-      { operation: "responses", body: { input: [{ role: "user", content: [ADDRESSED] }] } },
-    ],
-    ["tools[0]", { operation: "responses", body: { input: "hi", tools: [MCP_TOOL] } }],
-    ["messages[0].content[0].file.file_data", { body: user(document(PDF)) }],
-    [
-      "messages[0].content[0].image_url.url",
-      { body: user(picture(`data:image/png;base64,${PDF.toString("base64")}`)) },
-    ],
-  ])("%s without context_tokens is a 400 that names it", async (param, call) => {
-    const before = stage.provider.requests.length
-    const { client } = await stage.begin(callOf({ ...call, model: "without-context" }))
-    const answer = await client.ended
-    expect({ status: answer.status, json: answer.json }).toMatchObject({
-      status: 400,
-      json: { error: { param, missing: "context_tokens" } },
-    })
-    expect(stage.provider.requests).toHaveLength(before)
-  })
-
-  test("20 at once on 0.02 USD are refused, and nothing is spent", async () => {
-    const before = stage.provider.requests.length
-    const { id, key } = await stage.gateway.account("0.02")
-    const calls = Array.from({ length: 20 }, () =>
-      fetch(`${stage.gateway.url}/v1/messages`, {
-        method: "POST",
-        headers: { "x-api-key": key, "anthropic-version": "2023-06-01", "content-type": "application/json" },
-        body: JSON.stringify({ model: "claude", ...HELLO, mcp_servers: [MCP_SERVER] }),
-      }),
-    )
-    expect((await Promise.all(calls)).map(({ status }) => status)).toEqual(
-      Array.from({ length: 20 }, () => 402),
-    )
-    expect(await stage.gateway.balance(id)).toMatchObject({ balance: "0.02", held: "0" })
-    expect(stage.provider.requests).toHaveLength(before)
-  })
 })
 
 describe("R5 R6 what is not known by its exact name, or has no price, is a 400 that names it", () => {
@@ -314,13 +180,8 @@ describe("R5 R6 what is not known by its exact name, or has no price, is a 400 t
         body: { max_tokens: 9, ...user({ type: "text", text: "hi", Cache_Control: { type: "ephemeral" } }) },
       },
     ],
-    ["plugins", { body: { ...HELLO, plugins: [{ id: "fusion" }] } }],
-    ["plugins", { body: { ...HELLO, plugins: [{ id: "file-parser" }] } }],
     ["plugins", { body: { ...HELLO, plugins: [{ id: "web-fetch" }, { id: "response-healing" }] } }],
-    ["tools", { body: { ...HELLO, tools: [tool] } }],
-    ["extra_body", { body: { ...HELLO, extra_body: { enable_search: true } } }],
     ["extra_body", { body: { ...HELLO, extra_body: { google: { tools: [tool] } } } }],
-    ["modalities", { body: { ...HELLO, modalities: ["text", "video"] } }],
   ])("%s", async (param, call) => {
     const before = stage.provider.requests.length
     const { client, account_id } = await stage.begin(callOf(call))

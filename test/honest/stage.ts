@@ -39,7 +39,6 @@ export function testCases(): Promise<Stage> {
     const { image_output, ...without_images } = CASE_PRICE
     return {
       stream: { keepalive: "60s", commit_after: "60s", stall: "30s" },
-      limits: { response: "64KiB" },
       upstreams: {
         openai: { family: "chat", base_url: `${url}/v1`, api_key: PROVIDER_KEY },
         gemini: { family: "chat", base_url: `${url}/v1`, api_key: PROVIDER_KEY, usage: "gemini" },
@@ -51,16 +50,6 @@ export function testCases(): Promise<Stage> {
         model("claude", "claude"),
         model("without-images", "openai", { price: without_images }),
         model("odd-price", "openai", { price: { input: "0.0004", output: "0.0003" } }),
-        model("without-context", "openai", { context_tokens: undefined }),
-        model("tiered", "openai", {
-          price: {
-            ...CASE_PRICE,
-            service_tiers: {
-              flex: { ...CASE_PRICE, input: "1.25", output: "5.00" },
-              priority: { ...CASE_PRICE, input: "5.00", output: "20.00" },
-            },
-          },
-        }),
         model("with-tools", "openai", {
           price: {
             ...CASE_PRICE,
