@@ -156,17 +156,6 @@ describe("D9 auto: a stream that hides nothing", () => {
     expect(await closed(begun)).toMatchObject({ ...LEFT, basis: "estimate" })
   })
 
-  test("before the provider's headers, leave_wait counts from the disconnect", async () => {
-    const begun = await begin(CHAT)
-    const left_ms = begun.client.leave()
-    await Bun.sleep(LEAVE_WAIT_MS / 2)
-    await begun.exchange.head(200, { "content-type": "text/event-stream" })
-    await begun.exchange.chunk(text("late"))
-    expect(await within(LEAVE_WAIT_MS / 2 + CUT_MS, begun.exchange.closed)).toBe(true)
-    expect((await begun.exchange.closed) - left_ms).toBeGreaterThanOrEqual(LEAVE_WAIT_MS - 10)
-    expect(await closed(begun)).toMatchObject({ ...LEFT, basis: "estimate" })
-  })
-
   test("before any output: released, and no error of the gateway", async () => {
     const counted = (sample: string) => `${sample.replace("{", '{route="/v1/chat/completions",')} 1`
     const begun = await begin(CHAT)
