@@ -3,6 +3,7 @@ import { COPIES, type Config } from "../config/config.ts"
 import { GatewayError } from "../errors.ts"
 import { FairShare } from "../ledger/database/fair-share.ts"
 import { LARGE_BYTES } from "../wire/buffers.ts"
+import { AnswerMemory, type AnswerOwner } from "./answer-memory.ts"
 import { Pace } from "./pace.ts"
 import { type EndOfWait, UnreadBodies } from "./unread-bodies.ts"
 
@@ -12,8 +13,10 @@ const COLLECT_BYTES = 67_108_864
 const COLLECT_MS = 1_000
 /** The time between collections that stop the event loop, as a multiple of the latest one's: they take 1 % of the time, so that the p99 of others stays. */
 const COLLECTIONS_APART = 100
-/** An account with at most this part of the memory does not wait for a collection, and bodies get as much beside all answers. */
+/** An account with at most this part of the memory does not wait for it, and bodies get as much beside all answers. */
 const LITTLE = 1 / 16
+/** Up to this multiple of the memory, one answer at a time is read on: each of many could wait for the others. */
+const ONE_BY_ONE = 3 / 2
 /** Default of `limits.memory`: this part of the memory that the processes of the gateway may use. */
 const DEFAULT_PART = 4
 
@@ -25,13 +28,16 @@ export function defaultMemoryBytes(processes: number): number {
 }
 
 /** The memory for bodies and answers (D77), shared by accounts (D78). Freed parts count until collected. */
-export class Memory {
+export class Memory implements AnswerOwner {
   readonly pace = new Pace()
   readonly unread: UnreadBodies
   readonly #default_bytes: number
   readonly #share = new FairShare()
   /** Bytes of answers in it, which may be more than the limit. */
   #answer_bytes = 0
+  /** Answers that are being read and do not wait. */
+  #reading = 0
+  readonly #waiting = new Map<string, Set<AnswerMemory>>()
   /** Memory that large bodies gave back since the latest collection that was waited for, by account. */
   #freed = new FairShare()
   /** Bytes of it since any collection. */
@@ -47,13 +53,16 @@ export class Memory {
   }
 
   /** An account's part for one request. The default is never too little for one body. */
-  of(account_id: string, { memory_bytes, body_bytes }: Limits): MemoryPart {
-    const limit_bytes = memory_bytes ?? Math.max(this.#default_bytes, COPIES * body_bytes)
-    return new MemoryPart(this, account_id, limit_bytes)
+  of(account_id: string, limits: Limits): MemoryPart {
+    return new MemoryPart(this, account_id, this.#limitOf(limits))
   }
 
-  answer(account_id: string): AnswerMemory {
-    return new AnswerMemory(this, account_id)
+  answer(account_id: string, limits: Limits): AnswerMemory {
+    return new AnswerMemory(this, account_id, this.#limitOf(limits))
+  }
+
+  #limitOf({ memory_bytes, body_bytes }: Limits): number {
+    return memory_bytes ?? Math.max(this.#default_bytes, COPIES * body_bytes)
   }
 
   /** Counts a body that waits for the ledger, as `UnreadBodies` does. Throws `overloaded` if there is no memory for it. */
@@ -78,10 +87,38 @@ export class Memory {
     return has_little ? null : collected
   }
 
-  /** Takes bytes of an answer, also beyond the limit: no call that runs is cut for want of memory. */
-  addAnswer(account_id: string, bytes: number): void {
+  /** Takes bytes of an answer. False if it has to wait for them, because no call that runs is cut for want of memory. */
+  takeAnswer(account_id: string, bytes: number, limit_bytes: number, is_reading: boolean): boolean {
+    const share = this.#share
+    const has_little = share.of(account_id) + bytes <= limit_bytes * LITTLE
+    const is_alone = this.#reading === (is_reading ? 1 : 0) && share.used <= limit_bytes * ONE_BY_ONE
+    if (!has_little && !is_alone && !share.has(account_id, bytes, limit_bytes)) return false
     this.#answer_bytes += bytes
-    this.#share.add(account_id, bytes)
+    share.add(account_id, bytes)
+    return true
+  }
+
+  answerReads(is_reading: boolean): void {
+    this.#reading += is_reading ? 1 : -1
+    if (!is_reading) this.#retryAnswers()
+  }
+
+  /** Calls `retry` of the answer once there may be memory for it. */
+  addWaiting(account_id: string, answer: AnswerMemory): void {
+    const waiting = this.#waiting.get(account_id)
+    if (waiting === undefined) this.#waiting.set(account_id, new Set([answer]))
+    else waiting.add(answer)
+    this.#retryAnswers()
+  }
+
+  removeWaiting(account_id: string, answer: AnswerMemory): void {
+    const waiting = this.#waiting.get(account_id)
+    waiting?.delete(answer)
+    if (waiting?.size === 0) this.#waiting.delete(account_id)
+  }
+
+  #retryAnswers(): void {
+    for (const answers of this.#waiting.values()) for (const answer of answers) if (!answer.retry()) break
   }
 
   /** Gives back bytes of an answer; `are_free`: they need no collection. */
@@ -94,10 +131,11 @@ export class Memory {
   /** Gives back memory that is already free. */
   discard(account_id: string, bytes: number): void {
     this.#share.release(account_id, bytes)
+    this.#retryAnswers()
   }
 
   release(account_id: string, bytes: number): void {
-    this.#share.release(account_id, bytes)
+    this.discard(account_id, bytes)
     if (bytes < LARGE_BYTES) return
     this.#freed.add(account_id, bytes)
     this.#garbage_bytes += bytes
@@ -178,32 +216,6 @@ export class MemoryPart {
 
   #checkOpen(): void {
     if (this.#freed) throw noMemory()
-  }
-}
-
-/** The memory of an answer, until its client has taken it or left. */
-export class AnswerMemory {
-  readonly #memory: Memory
-  readonly #account_id: string
-  #bytes = 0
-
-  constructor(memory: Memory, account_id: string) {
-    this.#memory = memory
-    this.#account_id = account_id
-  }
-
-  /** So many bytes of the answer are kept now. Few do not count. */
-  hold(answer_bytes: number): void {
-    const bytes = answer_bytes < LARGE_BYTES ? 0 : answer_bytes
-    if (bytes > this.#bytes) this.#memory.addAnswer(this.#account_id, bytes - this.#bytes)
-    else if (bytes < this.#bytes) this.#memory.removeAnswer(this.#account_id, this.#bytes - bytes, true)
-    this.#bytes = bytes
-  }
-
-  /** Gives everything back, which is to be collected. Idempotent. */
-  free(): void {
-    if (this.#bytes > 0) this.#memory.removeAnswer(this.#account_id, this.#bytes, false)
-    this.#bytes = 0
   }
 }
 

@@ -25,8 +25,8 @@ interface CollectOptions {
   readonly began_ms: number
   /** Aborted when nobody waits for the answer. */
   readonly unwanted: Signal
-  /** Told how much of the body is kept (D77). */
-  readonly memory: { hold(bytes: number): void }
+  /** Told how much of the body is kept (D77), and when no more is read; null for a body of few bytes. `hold` resolves with whether there is memory; null if there is. */
+  readonly memory: { hold(bytes: number): Promise<boolean> | null; stop(): void } | null
 }
 
 /** A provider's JSON body as far as it came. */
@@ -39,23 +39,25 @@ interface Collected extends AnswerBody {
 export function collect(options: CollectOptions): Collected | Promise<Collected> {
   const { source, length, limit_bytes, unwanted, memory } = options
   const is_short = length !== null && length <= limit_bytes
-  if (is_short) memory.hold(length)
-  const whole = is_short ? source.bytes() : null
-  if (whole instanceof Uint8Array && !unwanted.aborted)
-    return { bytes: whole, ending: "completed", cut: false, large: null }
-  return collectComing(options, whole)
+  const room = is_short ? (memory?.hold(length) ?? null) : null
+  const whole = is_short && room === null ? source.bytes() : null
+  if (!(whole instanceof Uint8Array) || unwanted.aborted) return collectComing(options, whole, room)
+  memory?.stop()
+  return { bytes: whole, ending: "completed", cut: false, large: null }
 }
 
-/** `whole` is all of a body that is short, and null for any other. */
+/** `whole` is all of a body that is short and has its memory; `room`: whether a short one gets it in time. */
 async function collectComing(
   options: CollectOptions,
   whole: Uint8Array | Promise<Uint8Array> | null,
+  room: Promise<boolean> | null,
 ): Promise<Collected> {
-  const { source, total_ms, began_ms, unwanted } = options
+  const { source, total_ms, began_ms, unwanted, memory } = options
   let ending: Collected["ending"] | null = null
   const end = (word: Collected["ending"]) => {
     if (ending !== null) return
     ending = word
+    memory?.stop()
     source.cancel()
   }
   const leave = () => end("client_left")
@@ -66,9 +68,12 @@ async function collectComing(
   let large: LargeAnswer | null = null
   let is_truncated = false
   try {
-    if (whole !== null) bytes = await whole
+    const has_room = room === null || (await room)
+    if (room !== null && has_room) bytes = await source.bytes()
+    else if (whole !== null) bytes = await whole
     else {
-      const read = await readTo(options, () => ending !== null)
+      // Without memory, a body is read as one over the limit.
+      const read = await readTo(has_room ? options : { ...options, limit_bytes: 0 }, () => ending !== null)
       if (read === "truncated") is_truncated = true
       else if (read instanceof Uint8Array) bytes = read
       else large = read
@@ -81,13 +86,14 @@ async function collectComing(
   } finally {
     deadline.clear()
     unwanted.removeEventListener("abort", leave)
+    memory?.stop()
   }
   return { bytes, ending: ending ?? "upstream_lost", cut: is_truncated || ending !== "completed", large }
 }
 
 const NOTHING = new Uint8Array()
 
-/** Reads a body of unknown length or over the limit, from which on it is not kept, up to the second limit. */
+/** Reads a body of unknown length or over the limit, from which on it is not kept, up to the second limit. So it is read once there is no memory for more. */
 async function readTo(
   { source, limit_bytes, read_bytes, form, memory }: CollectOptions,
   ended: () => boolean,
@@ -104,11 +110,13 @@ async function readTo(
     if (large !== null) large.take(part)
     else {
       parts.push(part)
-      memory.hold(size)
-      if (size <= limit_bytes) continue
+      if (size <= limit_bytes) {
+        const room = memory?.hold(size) ?? null
+        if (room === null || (await room)) continue
+      }
       large = await readInto(form.openLarge(), parts)
       parts = []
-      memory.hold(0)
+      memory?.hold(0)
     }
   }
   large?.stop()

@@ -105,7 +105,7 @@ async function count(gateway: Gateway, request: Request, vendor: string | null):
       total_ms: reply.route.upstream.timeouts.total_ms,
       began_ms: reply.began_ms,
       unwanted: answer_wait.signal,
-      memory: { hold: () => {} },
+      memory: null,
     })
     const answer = collected instanceof Promise ? await collected : collected
     if (answer.ending === "deadline") throw new GatewayError("upstream_timeout")

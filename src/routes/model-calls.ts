@@ -69,7 +69,7 @@ export async function modelCall<Body extends NamedModel>(
   const { body } = parsed
   const wants = { usage: operation.wantsUsage(body), cost: operation.wantsCost(body) }
   const answer_wait = new AnswerWait(request.signal, call.stopped)
-  const answer_memory = gateway.memory.answer(call.hold.account_id)
+  const answer_memory = gateway.memory.answer(call.hold.account_id, gateway.config.limits)
   gateway.sockets.keepOpen(request)
   gateway.metrics.latencyAdded("before", performance.now() - arrived_ms)
   const forwarded = forwardParsed(gateway, operation, call, parsed, answer_wait)

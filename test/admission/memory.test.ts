@@ -37,7 +37,7 @@ test("D77 bodies that are refused while they arrive are freed without a collecti
 
 test("D77 a body waits until memory that another gave back is collected", async () => {
   const [memory, collect] = [new Memory(0), spyOn(Bun, "gc")]
-  memory.answer("one").hold(3 * BODY_BYTES)
+  memory.answer("one", LIMITS).hold(3 * BODY_BYTES)
   const earlier = memory.of("one", LIMITS)
   await earlier.take((7 * BODY_BYTES) / 32)
   earlier.free()
@@ -54,7 +54,7 @@ test("D77 a body waits until memory that another gave back is collected", async 
 
 test("D78 an account with small bodies does not wait for the memory that another gave back", async () => {
   const [memory, collect] = [new Memory(0), spyOn(Bun, "gc").mockImplementation(() => {})]
-  memory.answer("hot").hold(3 * BODY_BYTES)
+  memory.answer("hot", LIMITS).hold(3 * BODY_BYTES)
   const earlier = memory.of("hot", LIMITS)
   await earlier.take((7 * BODY_BYTES) / 32)
   earlier.free()

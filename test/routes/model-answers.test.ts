@@ -50,7 +50,7 @@ test("rule 6, D31 a stream whose total timeout is over when its headers are in e
   const answer = await answerStream(
     {
       gateway,
-      answer_memory: gateway.memory.answer(account_id),
+      answer_memory: gateway.memory.answer(account_id, gateway.config.limits),
       call: new Call(
         chat,
         hold,
