@@ -6,8 +6,8 @@ import { Count } from "../wire/admin.ts"
 import { ChatRequest } from "../wire/chat-request.ts"
 import { count, nullable, open, text } from "../wire/field.ts"
 import { answering } from "./model-calls.ts"
-import { callErrors, callHeaders } from "./reference/examples.ts"
 import { answer, compatible, described, events, shown } from "./reference/operation.ts"
+import { callErrors, callHeaders } from "./reference/routes.ts"
 
 /** `POST /v1/chat/completions` and `/chat/completions` (spec 4.1). */
 export function chatCompletions(gateway: Gateway) {

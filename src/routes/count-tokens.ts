@@ -33,7 +33,6 @@ import { FieldTexts, readLargeBody } from "../wire/json.ts"
 import { RecordedAttempts, traceOf } from "./call-record.ts"
 import { ofVendor, vendorHeaders } from "./messages.ts"
 import { rateHeaders } from "./rate-headers.ts"
-import { PROVIDER_NOT_FOUND } from "./reference/examples.ts"
 import {
   answer,
   described,
@@ -43,6 +42,7 @@ import {
   type Schemas,
   shown,
 } from "./reference/operation.ts"
+import { PROVIDER_NOT_FOUND } from "./reference/routes.ts"
 import { readBody } from "./request-body.ts"
 
 const PATH = "/v1/messages/count_tokens"

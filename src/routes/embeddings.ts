@@ -7,8 +7,8 @@ import { EmbeddingsRequest } from "../wire/embeddings-request.ts"
 import { count, open, text } from "../wire/field.ts"
 import { chargedCost } from "./chat-completions.ts"
 import { answering } from "./model-calls.ts"
-import { callErrors, callHeaders } from "./reference/examples.ts"
 import { answer, compatible, described, shown } from "./reference/operation.ts"
+import { callErrors, callHeaders } from "./reference/routes.ts"
 
 /** `POST /v1/embeddings` and `/embeddings` (D67). */
 export function embeddingCalls(gateway: Gateway) {
@@ -78,12 +78,11 @@ const creating = described({
   response: {
     200: answer(
       "The provider's response, unchanged, except for the cost if the request asked for it.",
-      Embeddings,
-      {
+      shown(Embeddings, {
         Embeddings: list,
         Base64: { ...list, data: [{ object: "embedding", index: 0, embedding: "AAAAPwAAgL4=" }] },
         "With cost": { ...list, usage: { ...list.usage, cost: 0.0000001 } },
-      },
+      }),
     ),
   },
 

@@ -4,7 +4,6 @@ import { GatewayError } from "../errors.ts"
 import type { Metrics } from "../metrics/metrics.ts"
 import type { Gateway } from "../service/gateway.ts"
 import type { operatorsOnly } from "./admin/authorize.ts"
-import { NO_TOKEN } from "./reference/examples.ts"
 import {
   answer,
   compatible,
@@ -13,6 +12,7 @@ import {
   type Schemas,
   text,
 } from "./reference/operation.ts"
+import { NO_TOKEN } from "./reference/routes.ts"
 
 /** `/livez` or `/health`: the process works. `/readyz`: it accepts calls (D33). `OPTIONS` for load balancers. */
 export function health(gateway: Gateway) {

@@ -6,7 +6,6 @@ import type { Gateway } from "../service/gateway.ts"
 import { count, nullable, open, text } from "../wire/field.ts"
 import { MessagesRequest } from "../wire/messages-request.ts"
 import { answering, modelCall } from "./model-calls.ts"
-import { callErrors, callHeaders } from "./reference/examples.ts"
 import {
   answer,
   described,
@@ -15,6 +14,7 @@ import {
   type Schemas,
   shown,
 } from "./reference/operation.ts"
+import { callErrors, callHeaders } from "./reference/routes.ts"
 
 const PATH = "/v1/messages"
 

@@ -9,8 +9,9 @@ import { hasVersionHeader, modelListCredential, vendorVersion } from "../operati
 import type { Gateway } from "../service/gateway.ts"
 import { jsonHeaders } from "../upstream/headers.ts"
 import { ModelEntry, ModelList, modelEntry, modelList } from "../wire/models.ts"
-import { READER_ERRORS } from "./reference/examples.ts"
+import { exampleOf } from "./reference/example.ts"
 import { answer, compatible, described, type ErrorExample } from "./reference/operation.ts"
+import { READER_ERRORS } from "./reference/routes.ts"
 
 /** Four paths, the same bytes (spec 4.2, D23). Below them each model, also with a slash in its name. */
 export function models(gateway: Gateway) {
@@ -71,18 +72,9 @@ const headers = Type.Object({
   ),
 })
 
-const entry = {
-  id: "gpt-5-mini",
-  object: "model",
-  created: 0,
-  owned_by: "tollgate",
-  type: "model",
-  display_name: "gpt-5-mini",
-  created_at: "1970-01-01T00:00:00Z",
-  operations: ["chat", "embeddings", "responses"],
-}
+const entry = exampleOf(ModelEntry, { operations: ["chat", "embeddings", "responses"] })
 
-const embedding = {
+const embedding: typeof entry = {
   ...entry,
   id: "text-embedding-3-small",
   display_name: "text-embedding-3-small",

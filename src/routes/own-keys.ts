@@ -26,8 +26,8 @@ import {
 import type { Operators } from "./admin/operators.ts"
 import { inFormat } from "./list-formats.ts"
 import { createdKeyBody, keyBody, pageBody } from "./record-bodies.ts"
-import { keyExample, keyListed, ofHolders } from "./reference/examples.ts"
 import { accepted, answer, errorOf, notFound, page, shown } from "./reference/operation.ts"
+import { ofHolders } from "./reference/routes.ts"
 import { jsonBody } from "./request-body.ts"
 import { forbidStoring, readQuery } from "./routing.ts"
 
@@ -111,7 +111,7 @@ export function ownKeys(gateway: Gateway, operators: Operators) {
       async ({ holder, query }) => pageBody(await gateway.reports.keys(holder, pageOf(query)), keyBody),
       ofHolders({
         query: PageQuery,
-        response: { 200: page("keys", KeyBody, keyListed) },
+        response: { 200: page("keys", KeyBody) },
         operationId: "listOwnKeys",
         summary: "List the keys of the account",
         description:
@@ -134,10 +134,10 @@ export function ownKeys(gateway: Gateway, operators: Operators) {
           limited: { name: "production", spending_limit: { amount: "25", per: "day" } },
         }),
         response: {
-          200: answer("A key with this id already exists. Nothing was changed.", KeyBody, { key: keyListed }),
+          200: answer("A key with this id already exists. Nothing was changed.", KeyBody),
           201: answer("The key. Store it: it is not shown again.", CreatedKeyBody, {
-            plain: { ...limited, name: null, spending_limit: null },
-            limited,
+            plain: { name: null, spending_limit: null },
+            limited: {},
           }),
         },
         operationId: "makeOwnKey",
@@ -220,5 +220,3 @@ function tooManyChanges(wait_ms: number): GatewayError {
 }
 
 const CHANGE_ERRORS = [REFUSALS.not_allowed, "key_suspended", "account_suspended"] as const
-
-const limited = { ...keyExample, key: "tg_live_8Fq2…" }

@@ -22,8 +22,8 @@ import type { OperationName } from "../wire/call.ts"
 import { readLargeBody } from "../wire/json.ts"
 import { parseQuoted, QuoteBody, QuoteRequest, quotedRefusals } from "../wire/quote.ts"
 import { ownBudget, pricesBody } from "./record-bodies.ts"
-import { callExample, OFTEN, ownBudgetExample, TAG_ERRORS } from "./reference/examples.ts"
 import { answer, described, shown } from "./reference/operation.ts"
+import { OFTEN, TAG_ERRORS } from "./reference/routes.ts"
 import { readBody } from "./request-body.ts"
 import { forbidStoring } from "./routing.ts"
 
@@ -170,22 +170,17 @@ function refusalOf(
 }
 
 const fits = {
-  model: "gpt-5-mini",
-  operation: "chat",
   amount: "0.000447",
   admitted: true,
-  refusal: null,
   available: "9.9707",
   remaining: "21.8",
-  budgets: [ownBudgetExample],
   prompt_tokens: 187,
   max_tokens: 200,
   n: 1,
   largest_max_tokens: 128_000,
-  prices: callExample.prices,
   tiers: [],
   service_tiers: [],
-} satisfies QuoteBody
+} satisfies Partial<QuoteBody>
 
 const getQuote = described({
   parse: "none" as const,
@@ -210,7 +205,7 @@ const getQuote = described({
         budgets: [],
         max_tokens: 128_000,
         largest_max_tokens: 1026,
-      } satisfies QuoteBody,
+      },
       "Embeddings would be admitted": {
         ...fits,
         model: "text-embedding-3-small",
@@ -220,7 +215,7 @@ const getQuote = described({
         max_tokens: 0,
         largest_max_tokens: null,
         prices: { input: "0.02", cached_input: "0.02", output: "0", per_call: "0" },
-      } satisfies QuoteBody,
+      },
     }),
   },
 

@@ -10,9 +10,7 @@ import type { Holder } from "../ledger/reports/client.ts"
 import { PAR_BP } from "../money.ts"
 import { messagesCredential } from "../operations/request-headers.ts"
 import type { Gateway } from "../service/gateway.ts"
-import type { AccountBody, KeyBody } from "../wire/admin.ts"
 import { OwnCallsQuery, pageOf } from "../wire/admin-query.ts"
-import type { OwnBudget } from "../wire/budget-bodies.ts"
 import { pathId, query as queryOf } from "../wire/parameter.ts"
 import { OwnAccount, Receipt } from "../wire/receipt.ts"
 import { bodyOf } from "../wire/record.ts"
@@ -27,16 +25,9 @@ import {
   pageBody,
   usageReport,
 } from "./record-bodies.ts"
-import {
-  accountExample,
-  callExample,
-  keyListed,
-  NO_CALL,
-  ofHolders,
-  ownBudgetExample,
-  usageExample,
-} from "./reference/examples.ts"
+import { exampleOf } from "./reference/example.ts"
 import { answer, type ErrorExample, errorOf, page } from "./reference/operation.ts"
+import { NO_CALL, ofHolders } from "./reference/routes.ts"
 import { forbidStoring, readQuery } from "./routing.ts"
 
 /** Routes of a key's account. The key, which may be suspended (D47), is checked before parameters (D30). */
@@ -66,7 +57,7 @@ export function receipts(gateway: Gateway) {
       },
       ofHolders({
         query: OwnCallsQuery,
-        response: { 200: page("receipts", Receipt, listed) },
+        response: { 200: page("receipts", Receipt) },
         operationId: "listReceipts",
         summary: "List the calls of the account",
         description: `Lists the receipts of the account's calls, newest first. Filters are combined with AND. One page scans at most 100,000 calls, so a
@@ -96,9 +87,9 @@ ${whose}`,
         query: queryOf({}),
         response: {
           200: answer("The receipt. While the call is open, it shows the hold and no charge.", Receipt, {
-            Settled: settled,
-            Open: open,
-            "The client disconnected": left,
+            Settled: { refunded: "0" },
+            Open: { refunded: "0", ...open },
+            "The client disconnected": { refunded: "0", ...left },
           }),
         },
         operationId: "getReceipt",
@@ -119,9 +110,7 @@ ${whose}`,
       ofHolders({
         query: queryOf({}),
         response: {
-          200: answer("The account and the key.", OwnAccount, {
-            Account: ownBody(accountExample, keyListed, [ownBudgetExample], []),
-          }),
+          200: answer("The account and the key.", OwnAccount, { account: { grants: [] } }),
         },
 
         operationId: "getOwnAccount",
@@ -143,12 +132,8 @@ ${whose}`,
         query: UsageQuery,
         response: {
           200: answer("The usage.", UsageReport, {
-            "By day": usageExample,
-            "By model": {
-              ...usageExample,
-              by: "model",
-              data: [{ group: "gpt-5-mini", name: null, ...usageExample.total }],
-            },
+            "By day": { data: [exampleOf(usage, { group: "2026-11-21", name: null })] },
+            "By model": { by: "model", data: [exampleOf(usage, { group: "gpt-5-mini", name: null })] },
           }),
         },
         operationId: "getOwnUsage",
@@ -185,18 +170,14 @@ function receipt(record: CallRecord, show_price_multiplier: boolean): Receipt {
 
 function ownAccount({ account, key, budgets, grants }: Holder): OwnAccount {
   const effective = grants.filter(({ starts_at }) => starts_at === null)
-  return ownBody(
-    accountBody(account),
-    keyBody(key),
-    budgets.map(ownBudget),
-    effective.map(({ left_nano, expires_at }) =>
+  return bodyOf(OwnAccount, {
+    ...accountBody(account),
+    grants: effective.map(({ left_nano, expires_at }) =>
       bodyOf(OwnAccount.properties.grants.items, { remaining_nano: left_nano, expires_at }),
     ),
-  )
-}
-
-function ownBody(account: AccountBody, key: KeyBody, budgets: OwnBudget[], grants: OwnAccount["grants"]) {
-  return bodyOf(OwnAccount, { ...account, grants, key: bodyOf(OwnAccount.properties.key, key), budgets })
+    key: bodyOf(OwnAccount.properties.key, keyBody(key)),
+    budgets: budgets.map(ownBudget),
+  })
 }
 
 export const BUSY_REPORTS = {
@@ -207,11 +188,9 @@ export const BUSY_REPORTS = {
 const whose = `Any key of the account that is not revoked or expired can read it. Suspended keys and keys of suspended accounts can read it
 too. Send the key as a bearer token or as \`x-api-key\`.`
 
-const { price_multiplier, ...call } = callExample
-const settled = bodyOf(Receipt, { ...call, refunded: "0", released: "0.016095", held_at: call.started_at })
+const usage = UsageReport.properties.data.items
 
 const open = {
-  ...settled,
   state: "open",
   basis: "none",
   ending: null,
@@ -223,10 +202,9 @@ const open = {
   ttft_ms: null,
   duration_ms: null,
   settled_at: null,
-} satisfies Receipt
+} satisfies Partial<Receipt>
 
 const left = {
-  ...settled,
   basis: "estimate",
   ending: "client_left",
   failure: "client_left",
@@ -238,6 +216,4 @@ const left = {
     { kind: "input", count: 10, price: "0.25", cost: "0.0000025" },
     { kind: "output", count: 75, price: "2", cost: "0.00015" },
   ],
-} satisfies Receipt
-
-const { refunded, ...listed } = settled
+} satisfies Partial<Receipt>

@@ -6,8 +6,8 @@ import { Count } from "../wire/admin.ts"
 import { count, open, text } from "../wire/field.ts"
 import { ResponsesRequest } from "../wire/responses-request.ts"
 import { answering } from "./model-calls.ts"
-import { callErrors, callHeaders } from "./reference/examples.ts"
 import { answer, compatible, described, events, shown } from "./reference/operation.ts"
+import { callErrors, callHeaders } from "./reference/routes.ts"
 
 /** `POST /v1/responses` and `/responses` (D66). */
 export function responseCalls(gateway: Gateway) {

@@ -1,7 +1,6 @@
 import { ledgerTime } from "../id.ts"
 import type { AccountStatement } from "../ledger/reports/statement.ts"
 import type { Gateway } from "../service/gateway.ts"
-import { listOf } from "../wire/admin.ts"
 import { query as queryOf } from "../wire/parameter.ts"
 import { bodyOf } from "../wire/record.ts"
 import {
@@ -17,8 +16,8 @@ import { statementHtml } from "../wire/statement-html.ts"
 import { monthsSince, printTime } from "../wire/time.ts"
 import { alsoAs } from "./list-formats.ts"
 import { BUSY_REPORTS, readerRoutes, tooManySums } from "./receipts.ts"
-import { accountExample, ofHolders } from "./reference/examples.ts"
-import { answer, errorOf, notFound } from "./reference/operation.ts"
+import { answer, errorOf, notFound, page } from "./reference/operation.ts"
+import { ofHolders } from "./reference/routes.ts"
 
 /** `/v1/statements` and `/v1/statements/{month}`: the statements of the account of a key (D104, D106). */
 export function ownStatements(gateway: Gateway) {
@@ -34,9 +33,7 @@ export function ownStatements(gateway: Gateway) {
       ofHolders({
         query: queryOf({}),
         response: {
-          200: answer("The months.", listOf(StatedMonth), {
-            months: { data: [{ month: "2026-11", is_final: false }], next: null },
-          }),
+          200: page("months", StatedMonth),
         },
         operationId: "listOwnStatements",
         summary: "List the months with a statement",
@@ -56,7 +53,7 @@ ${whose}`,
       ofHolders({
         params: OwnStatementPath,
         query: StatementQuery,
-        response: { 200: answer("The statement.", StatementBody, { statement: statementExample }) },
+        response: { 200: answer("The statement.", StatementBody) },
         operationId: "getOwnStatement",
         summary: "Get a monthly statement of the account",
         description: `Shows the balance at the start and at the end of a month of UTC, and everything between them: credits by kind, charges by model, what expired
@@ -108,35 +105,6 @@ export function statementBody(
     rows: () => statementRows(statement),
     html: () => statementHtml(statement),
   })
-}
-
-export const statementExample: StatementBody = {
-  account_id: accountExample.id,
-  account_name: accountExample.name,
-  month: "2026-11",
-  from: "2026-11-01T00:00:00.000Z",
-  to: "2026-11-21T09:40:00.000Z",
-  is_final: false,
-  opening: "2.5",
-  credits: [
-    { kind: "payment", credits: 1, amount: "10" },
-    { kind: "refund", credits: 1, amount: "0.00031" },
-  ],
-  charges: [
-    {
-      model: "gpt-5-mini",
-      calls: 412,
-      prompt_tokens: 61_800,
-      cached_tokens: 10_240,
-      completion_tokens: 90_640,
-      charge: "0.194426",
-    },
-  ],
-  credited: "10.00031",
-  charged: "0.194426",
-  expired: "0",
-  voided: "0",
-  closing: "12.305884",
 }
 
 const whose =

@@ -1,5 +1,6 @@
 import { describe, expect, test } from "bun:test"
 import fc from "fast-check"
+import { knowFormats } from "../../src/cli/admin-client.ts"
 import {
   lessUsd,
   showAxisCounts,
@@ -25,8 +26,12 @@ import {
 } from "../../src/console/times.ts"
 import * as words from "../../src/console/words.ts"
 import { printUsd } from "../../src/money.ts"
-import { callExample } from "../../src/routes/reference/examples.ts"
+import { exampleOf } from "../../src/routes/reference/example.ts"
+import { CallBody } from "../../src/wire/admin.ts"
 import { bases, endings, failures, notes, states } from "../../src/wire/call.ts"
+
+knowFormats()
+const callExample = exampleOf(CallBody)
 
 describe("amounts", () => {
   test.each([

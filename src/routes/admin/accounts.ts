@@ -12,8 +12,9 @@ import { pathId } from "../../wire/parameter.ts"
 import { bodyOf } from "../../wire/record.ts"
 import { printTime } from "../../wire/time.ts"
 import { accountBody, pageBody } from "../record-bodies.ts"
-import { accountExample, NO_ACCOUNT, ofAccounts, ofOne } from "../reference/examples.ts"
+import { EXAMPLE_ID } from "../reference/example.ts"
 import { accepted, answer, errorOf, found, notFound, page, shown } from "../reference/operation.ts"
+import { NO_ACCOUNT, ofAccounts, ofOne } from "../reference/routes.ts"
 import type { Operators } from "./operators.ts"
 
 interface SentSettings {
@@ -48,16 +49,14 @@ export function accountRoutes({ ledger }: Operators) {
       ofAccounts({
         body: shown(NewAccountBody, {
           account: { name: "Acme" },
-          repeatable: { id: accountExample.id, name: "Acme" },
+          repeatable: { id: EXAMPLE_ID, name: "Acme" },
           external: { name: "Acme", external_id: "customer-118" },
         }),
         response: {
-          200: answer("An account with this id already exists. Nothing was changed.", AccountBody, {
-            account: accountExample,
-          }),
+          200: answer("An account with this id already exists. Nothing was changed.", AccountBody),
           201: answer("The account.", AccountBody, {
-            account: { ...accountExample, balance: "0", held: "0", available: "0" },
-            external: { ...externalExample, balance: "0", held: "0", available: "0" },
+            account: nothing,
+            external: { ...nothing, ...external },
           }),
         },
         operationId: "createAccount",
@@ -73,10 +72,7 @@ export function accountRoutes({ ledger }: Operators) {
       ofAccounts({
         query: AccountsQuery,
         response: {
-          200: page("accounts", AccountBody, accountExample, externalExample, {
-            ...accountExample,
-            may_manage_keys: true,
-          }),
+          200: page("accounts", AccountBody, {}, external, { may_manage_keys: true }),
         },
         operationId: "listAccounts",
         summary: "List accounts",
@@ -88,7 +84,7 @@ export function accountRoutes({ ledger }: Operators) {
       "/accounts/:id",
       async ({ params: { id } }) => accountBody(found(await ledger.getAccount(id), NO_ACCOUNT)),
       ofOne("account", {
-        response: { 200: answer("The account.", AccountBody, { account: accountExample }) },
+        response: { 200: answer("The account.", AccountBody) },
         operationId: "getAccount",
         summary: "Get an account",
         description:
@@ -109,7 +105,6 @@ export function accountRoutes({ ledger }: Operators) {
           200: answer(
             "The balance at that time, what open calls held, and what new calls could hold.",
             BalanceBody,
-            { balance: balanceExample },
           ),
         },
         operationId: "getBalance",
@@ -136,9 +131,9 @@ export function accountRoutes({ ledger }: Operators) {
         }),
         response: {
           200: answer("The changed account.", AccountBody, {
-            suspended: { ...accountExample, suspended: true },
-            active: accountExample,
-            alert: { ...accountExample, low_balance: "5" },
+            suspended: { suspended: true },
+            active: {},
+            alert: { low_balance: "5" },
           }),
         },
         operationId: "changeAccount",
@@ -155,8 +150,8 @@ export function accountRoutes({ ledger }: Operators) {
         body: shown(NewMove, { move: { to: "b" } }),
         response: {
           200: answer("How far the move is.", MoveBody, {
-            done: moveExample,
-            draining: { ...moveExample, step: "draining", held: "0.02" },
+            done: { to: "b", step: "done", held: "0", violations: [] },
+            draining: { to: "b", step: "draining", violations: [] },
           }),
         },
         operationId: "moveAccount",
@@ -179,12 +174,7 @@ export function accountRoutes({ ledger }: Operators) {
         params: pathId("The account's id."),
         body: shown(ForgetEndUser, { person: { end_user: "ann@example.com" } }),
         response: {
-          200: answer("The end user without its name.", ForgottenEndUser, {
-            person: {
-              id: "019f8b1c-4444-7000-9b3e-2c7d8e9f0a15",
-              forgotten_at: "2026-11-26T09:30:00.000Z",
-            },
-          }),
+          200: answer("The end user without its name.", ForgottenEndUser),
         },
         operationId: "forgetEndUser",
         summary: "Forget an end user",
@@ -202,15 +192,8 @@ const OTHER_ACCOUNT = () =>
 const NONE_OPEN = () =>
   invalidRequest("No shard is open for new accounts. Set `open: true` for one of them in the configuration.")
 
-const externalExample: AccountBody = { ...accountExample, external_id: "customer-118" }
-
-const balanceExample: BalanceBody = {
-  account_id: accountExample.id,
-  at: "2026-11-01T00:00:00.000Z",
-  balance: "12.5",
-  held: "0.02",
-  available: "12.48",
-}
+const external = { external_id: "customer-118" }
+const nothing = { balance: "0", held: "0", available: "0" }
 
 const refused = (message: string) => invalidRequest(message, "to")
 
@@ -245,14 +228,6 @@ function moveBody(account_id: string, to: string, state: MoveState): MoveBody {
     case "taken":
       throw refused("Another account in this shard has the same id. Nothing was changed.")
   }
-}
-
-const moveExample: MoveBody = {
-  account_id: accountExample.id,
-  to: "b",
-  step: "done",
-  held: "0",
-  violations: [],
 }
 
 const NO_END_USER = notFound("No end user of this account has this name or id.")

@@ -11,8 +11,9 @@ import {
 } from "../../wire/ledger-checks.ts"
 import { bodyOf } from "../../wire/record.ts"
 import { pageBody } from "../record-bodies.ts"
-import { accountExample, ofLedger } from "../reference/examples.ts"
+import { exampleOf } from "../reference/example.ts"
 import { answer, page, text } from "../reference/operation.ts"
+import { ofLedger } from "../reference/routes.ts"
 import { faultOf } from "../routing.ts"
 import { actorOf } from "./authorize.ts"
 import type { Operators } from "./operators.ts"
@@ -44,19 +45,8 @@ export function auditRoutes({ ledger, onAudit }: Operators) {
         query: AuditQuery,
         response: {
           200: answer("The result. `violations` is empty if the ledger is consistent.", AuditBody, {
-            clean,
-            violated: {
-              ...clean,
-              violations: [
-                {
-                  account_id: accountExample.id,
-                  kind: "balance",
-                  id: null,
-                  recorded: "9.9871",
-                  expected: "9.987",
-                },
-              ],
-            },
+            clean: { violations: [] },
+            violated: { violations: [exampleOf(Violation, { id: null })] },
           }),
         },
         operationId: "audit",
@@ -92,18 +82,7 @@ export function auditRoutes({ ledger, onAudit }: Operators) {
       ofLedger({
         query: PageQuery,
         response: {
-          200: page("audits", AuditRecordBody, {
-            id: "019f8b1c-bbbb-7000-9c3e-5a7d1f0b2e48",
-            checked_at: "2026-11-21T09:40:00.000Z",
-            started_at: "2026-11-21T09:39:58.000Z",
-            actor: "Ann",
-            scope: "open",
-            accounts: 3,
-            open_holds: 12,
-            violations: 0,
-            entries_until: "2026-11-21T09:38:58.000Z",
-            hash: "9f2c1d0e".repeat(8),
-          }),
+          200: page("audits", AuditRecordBody, { scope: "open" }),
         },
         operationId: "listAudits",
         summary: "List audits",
@@ -167,11 +146,4 @@ function auditBody(audit: Audit): AuditBody {
 
 function recordBody(record: AuditRecord): AuditRecordBody {
   return bodyOf(AuditRecordBody, { ...record, scope: record.is_full ? "all" : "open" })
-}
-
-const clean = {
-  checked_at: "2026-11-21T09:40:00.000Z",
-  accounts: 3,
-  open_holds: 12,
-  violations: [],
 }

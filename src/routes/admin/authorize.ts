@@ -3,8 +3,8 @@ import { checksumHolds, hashOf, OPERATOR_PREFIX } from "../../admission/key.ts"
 import { GatewayError } from "../../errors.ts"
 import type { Actor } from "../../ledger/accounts/operators.ts"
 import { includesRole, type Role } from "../../wire/roles.ts"
-import { NO_TOKEN } from "../reference/examples.ts"
 import { errorOf, found } from "../reference/operation.ts"
+import { NO_TOKEN } from "../reference/routes.ts"
 import type { Operators } from "./operators.ts"
 
 export type SessionRequest = { readonly request: Request }

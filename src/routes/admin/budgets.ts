@@ -7,13 +7,14 @@ import { KeyGroup } from "../../wire/admin.ts"
 import { BudgetLogQuery, PageQuery, pageOf } from "../../wire/admin-query.ts"
 import { type BudgetPeriod, type BudgetUnit, parseAmount } from "../../wire/budget.ts"
 import { BudgetBody, BudgetChangeBody, BudgetReset, checkUntil, NewBudget } from "../../wire/budget-bodies.ts"
-import { BudgetLogBody } from "../../wire/events.ts"
+import { BudgetEventBody, BudgetLogBody } from "../../wire/events.ts"
 import { EXPECTED, invalidField, invalidRequest, takenId } from "../../wire/fault.ts"
 import { isTagName, isTagValue } from "../../wire/labels.ts"
 import { budgetLogBody } from "../event-body.ts"
 import { budgetBody, pageBody } from "../record-bodies.ts"
-import { budgetExample, NO_ACCOUNT, NO_BUDGET, ofOne } from "../reference/examples.ts"
+import { exampleOf } from "../reference/example.ts"
 import { accepted, answer, found, page, shown } from "../reference/operation.ts"
+import { NO_ACCOUNT, NO_BUDGET, ofOne } from "../reference/routes.ts"
 import { authorOf } from "./authorize.ts"
 import type { Operators } from "./operators.ts"
 
@@ -51,9 +52,7 @@ export function budgetRoutes({ ledger }: Operators) {
       ofOne("account", {
         body: shown(NewBudget, requests),
         response: {
-          200: answer("A budget with this id already exists. Nothing was changed.", BudgetBody, {
-            budget: budgetExample,
-          }),
+          200: answer("A budget with this id already exists. Nothing was changed.", BudgetBody),
           201: answer("The budget.", BudgetBody, unusedOf),
         },
         operationId: "createBudget",
@@ -69,7 +68,7 @@ export function budgetRoutes({ ledger }: Operators) {
         pageBody(found(await ledger.listBudgets(params.id, pageOf(query)), NO_ACCOUNT), budgetBody),
       ofOne("account", {
         query: PageQuery,
-        response: { 200: page("budgets", BudgetBody, budgetExample) },
+        response: { 200: page("budgets", BudgetBody) },
         operationId: "listBudgets",
         summary: "List an account's budgets",
         description:
@@ -82,7 +81,12 @@ export function budgetRoutes({ ledger }: Operators) {
         pageBody(found(await ledger.listBudgetLog(params.id, pageOf(query)), NO_BUDGET), budgetLogBody),
       ofOne("budget", {
         query: BudgetLogQuery,
-        response: { 200: page("entries", BudgetLogBody, created) },
+        response: {
+          200: page("entries", BudgetLogBody, {
+            type: "tollgate.budget.created",
+            data: exampleOf(BudgetEventBody, { reason: null }),
+          }),
+        },
         operationId: "listBudgetEntries",
         summary: "List what happened to a budget",
         description:
@@ -120,14 +124,13 @@ export function budgetRoutes({ ledger }: Operators) {
         }),
         response: {
           200: answer("The changed budget.", BudgetBody, {
-            amount: { ...budgetExample, amount: "750", limit: "750", left: "328.05" },
+            amount: { amount: "750", limit: "750", left: "746.783595" },
             raise: {
-              ...budgetExample,
               limit: "900",
-              left: "478.05",
+              left: "896.783595",
               raise: { amount: "900", until: "2099-01-01T00:00:00.000Z" },
             },
-            lower: budgetExample,
+            lower: {},
           }),
         },
         operationId: "changeBudget",
@@ -143,7 +146,7 @@ export function budgetRoutes({ ledger }: Operators) {
         change(id, { change: "reset", ...authorOf(request, reason) }),
       ofOne("budget", {
         body: shown(BudgetReset, { reset: { reason: "Test calls" } }),
-        response: { 200: answer("The budget.", BudgetBody, { reset: unused }) },
+        response: { 200: answer("The budget.", BudgetBody, { reset: { ...unused, left: "10" } }) },
         operationId: "resetBudget",
         summary: "Reset a budget",
         description:
@@ -227,9 +230,11 @@ const REFUSALS = {
   conflict: () => takenId("budget"),
 }
 
-const unused: BudgetBody = { ...budgetExample, spent: "0", held: "0", left: "500" }
+const unused = { spent: "0", held: "0" }
 
-const requests = {
+type Requested = Partial<BudgetBody> & Pick<BudgetBody, "amount" | "per" | "selector">
+
+const requests: Readonly<Record<string, Requested>> = {
   group: {
     name: "Search team",
     selector: "group",
@@ -257,34 +262,7 @@ const unusedOf = Object.fromEntries(
   Object.entries(requests).map(([name, settings]) => {
     const { amount, per, selector } = settings
     const usual = { selected: null, timezone: "UTC", thresholds: [], each: selector === "end_user" }
-    const resets_at = per === "minute" ? null : unused.resets_at
-    return [name, { ...unused, ...usual, ...settings, limit: amount, left: amount, resets_at }]
+    const never = per === "minute" ? { resets_at: null } : {}
+    return [name, { ...unused, ...usual, ...settings, limit: amount, left: amount, ...never }]
   }),
 )
-
-const { name, selector, selected, unit, per, timezone, mode, amount, raise, thresholds } = budgetExample
-const logged = {
-  budget_id: budgetExample.id,
-  account_id: budgetExample.account_id,
-  name,
-  selector,
-  selected,
-  unit,
-  per,
-  timezone,
-}
-const created: BudgetLogBody = {
-  id: "019f8b1c-7777-7000-b090-3fe037f5aec1",
-  time: budgetExample.created_at,
-  type: "tollgate.budget.created",
-  data: {
-    ...logged,
-    mode,
-    amount,
-    raise,
-    thresholds,
-    actor: "Ann",
-    reason: null,
-    made_at: budgetExample.created_at,
-  },
-}

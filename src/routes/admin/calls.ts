@@ -6,8 +6,8 @@ import { CallBody } from "../../wire/admin.ts"
 import { CallsQuery, pageOf } from "../../wire/admin-query.ts"
 import { pathId } from "../../wire/parameter.ts"
 import { callBody, pageBody, refundedCallBody } from "../record-bodies.ts"
-import { callExample, NO_CALL, ofLedger } from "../reference/examples.ts"
 import { answer, errorOf, page } from "../reference/operation.ts"
+import { NO_CALL, ofLedger } from "../reference/routes.ts"
 import type { Operators } from "./operators.ts"
 
 /** `/admin/calls`: the calls that held money, and their outcomes. */
@@ -23,7 +23,7 @@ export function callRoutes({ ledger }: Operators) {
       },
       ofLedger({
         query: CallsQuery,
-        response: { 200: page("calls", CallBody, callExample) },
+        response: { 200: page("calls", CallBody) },
         operationId: "listCalls",
         summary: "List calls",
         description:
@@ -42,7 +42,7 @@ export function callRoutes({ ledger }: Operators) {
       },
       ofLedger({
         params: pathId("The call's id."),
-        response: { 200: answer("The call.", CallBody, { call: { ...callExample, refunded: "0" } }) },
+        response: { 200: answer("The call.", CallBody, { call: { refunded: "0" } }) },
         operationId: "getCall",
         summary: "Get a call",
         description: "The id of a call is the `x-request-id` of its response.",

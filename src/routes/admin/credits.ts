@@ -6,8 +6,9 @@ import { PageQuery, pageOf } from "../../wire/admin-query.ts"
 import { CreditedBody, checkGrant, GrantBody, NewCredit, VoidedCredit } from "../../wire/credit-bodies.ts"
 import { invalidField, invalidRequest } from "../../wire/fault.ts"
 import { accountBody, grantBody, pageBody } from "../record-bodies.ts"
-import { accountExample, creditExample, NO_ACCOUNT, NO_CREDIT, ofOne } from "../reference/examples.ts"
+import { EXAMPLE_ID } from "../reference/example.ts"
 import { accepted, answer, found, page, shown } from "../reference/operation.ts"
+import { NO_ACCOUNT, NO_CREDIT, ofOne } from "../reference/routes.ts"
 import { archivedCall } from "./calls.ts"
 import type { Operators } from "./operators.ts"
 
@@ -30,15 +31,24 @@ export function creditRoutes({ ledger }: Operators) {
       },
       ofOne("account", {
         body: shown(NewCredit, {
-          credit: { id: creditExample.id, amount: "10", reason: creditExample.reason },
+          credit: { id: EXAMPLE_ID, amount: "10", reason: "Invoice 2026-118" },
           correction: { amount: "-2.50", reason: "Credited twice by mistake" },
           promotion: { amount: "5", kind: "promotion", priority: 10, expires_at: "2030-01-01T00:00:00Z" },
         }),
         response: {
-          200: answer("This credit was made earlier. Nothing was changed.", CreditedBody, {
-            credit: credited,
+          200: answer("This credit was made earlier. Nothing was changed.", CreditedBody),
+          201: answer("The account was credited.", CreditedBody, {
+            credit: {},
+            correction: { amount: "-2.5", kind: "correction", left: "0" },
+            promotion: {
+              amount: "5",
+              kind: "promotion",
+              priority: 10,
+              expires_at: "2030-01-01T00:00:00.000Z",
+              left: "5",
+              reason: null,
+            },
           }),
-          201: answer("The account was credited.", CreditedBody, examples),
         },
         operationId: "creditAccount",
         summary: "Credit an account",
@@ -53,7 +63,7 @@ export function creditRoutes({ ledger }: Operators) {
         pageBody(found(await ledger.listCredits(params.id, pageOf(query)), NO_ACCOUNT), grantBody),
       ofOne("account", {
         query: PageQuery,
-        response: { 200: page("credits", GrantBody, creditExample) },
+        response: { 200: page("credits", GrantBody) },
         operationId: "listCredits",
         summary: "List an account's credits",
         description: "Lists credits and corrections, newest first, with what is left of each.",
@@ -69,12 +79,7 @@ export function creditRoutes({ ledger }: Operators) {
         body: shown(VoidedCredit, { void: { reason: "Granted to the wrong account" } }),
         response: {
           200: answer("What was left of the credit was taken back.", CreditedBody, {
-            credit: {
-              ...creditExample,
-              left: "0",
-              voided: "10",
-              account: { ...accountExample, balance: "2.5", available: "2.48" },
-            },
+            credit: { left: "0", voided: "6.783595" },
           }),
         },
         operationId: "voidCredit",
@@ -117,19 +122,4 @@ const REFUSALS = {
 
 function creditedBody({ credit, account }: { readonly credit: CreditStanding; readonly account: Account }) {
   return { ...grantBody(credit), account: accountBody(account) }
-}
-
-const credited = { ...creditExample, account: accountExample }
-const examples = {
-  credit: credited,
-  correction: { ...credited, amount: "-2.5", kind: "correction", left: "0" },
-  promotion: {
-    ...credited,
-    amount: "5",
-    kind: "promotion",
-    priority: 10,
-    expires_at: "2030-01-01T00:00:00.000Z",
-    left: "5",
-    reason: null,
-  },
 }

@@ -9,8 +9,8 @@ import { PageQuery, pageOf } from "../../wire/admin-query.ts"
 import { CustomerPriceBody, CustomerPriceEnd, NewCustomerPrice } from "../../wire/customer-prices.ts"
 import { invalidField, invalidRequest, takenId } from "../../wire/fault.ts"
 import { customerPriceBody, pageBody } from "../record-bodies.ts"
-import { customerPriceExample, NO_ACCOUNT, NO_CUSTOMER_PRICE, ofOne } from "../reference/examples.ts"
 import { accepted, answer, found, page, shown } from "../reference/operation.ts"
+import { NO_ACCOUNT, NO_CUSTOMER_PRICE, ofOne } from "../reference/routes.ts"
 import { authorOf } from "./authorize.ts"
 import type { Operators } from "./operators.ts"
 
@@ -50,12 +50,9 @@ export function customerPriceRoutes(operators: Operators) {
         }),
         response: {
           200: answer("A price with this id already exists. Nothing was changed.", CustomerPriceBody, {
-            price: customerPriceExample,
+            price: priced,
           }),
-          201: answer("The price.", CustomerPriceBody, {
-            prices: customerPriceExample,
-            multiplier: multiplied,
-          }),
+          201: answer("The price.", CustomerPriceBody, { prices: priced, multiplier: multiplied }),
         },
         operationId: "setCustomerPrice",
         summary: "Set a customer's price",
@@ -73,7 +70,7 @@ export function customerPriceRoutes(operators: Operators) {
         ),
       ofOne("account", {
         query: PageQuery,
-        response: { 200: page("prices", CustomerPriceBody, customerPriceExample, multiplied) },
+        response: { 200: page("prices", CustomerPriceBody, priced, multiplied) },
         operationId: "listCustomerPrices",
         summary: "List a customer's prices",
         description:
@@ -99,12 +96,8 @@ export function customerPriceRoutes(operators: Operators) {
         }),
         response: {
           200: answer("The price. Nothing was changed if it was over by then.", CustomerPriceBody, {
-            price: { ...customerPriceExample, state: "over", ended },
-            later: {
-              ...customerPriceExample,
-              until: "2100-01-01T00:00:00.000Z",
-              ended: { ...ended, at: "2099-01-01T00:00:00.000Z" },
-            },
+            price: { ...priced, state: "over", ended },
+            later: { ...priced, ended: { ...ended, at: "2099-01-01T00:00:00.000Z" } },
           }),
         },
         operationId: "endCustomerPrice",
@@ -160,12 +153,15 @@ export const PRICE_ERRORS = {
     ),
 }
 
-const multiplied: CustomerPriceBody = {
-  ...customerPriceExample,
+const priced = {
+  price_multiplier: null,
+  prices: { input: "0.2", output: "1.6" },
+  from: "2027-01-01T00:00:00.000Z",
+}
+const multiplied = {
   model: null,
   price_multiplier: "0.9",
   prices: null,
-  from: "2026-11-21T09:33:00.000Z",
   until: null,
   state: "current",
   reason: null,

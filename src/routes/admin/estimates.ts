@@ -8,8 +8,9 @@ import {
   EstimatesQuery,
 } from "../../wire/estimates.ts"
 import { bodyOf } from "../../wire/record.ts"
-import { ofLedger } from "../reference/examples.ts"
+import { exampleOf } from "../reference/example.ts"
 import { answer } from "../reference/operation.ts"
+import { ofLedger } from "../reference/routes.ts"
 import type { Operators } from "./operators.ts"
 
 /** And if a setting is off by more than this share. */
@@ -28,7 +29,7 @@ export function estimateRoutes({ ledger }: Operators) {
     }),
     ofLedger({
       query: EstimatesQuery,
-      response: { 200: answer("The estimates.", EstimatesBody, { estimates: { days: 7, data: [example] } }) },
+      response: { 200: answer("The estimates.", EstimatesBody, { estimates: { data: [example] } }) },
       operationId: "compareEstimates",
       summary: "Compare estimates with usage",
       description:
@@ -121,18 +122,4 @@ function rounded(value: number | null, decimals: number): number | null {
   return value === null ? null : Number(value.toFixed(decimals))
 }
 
-const example: EstimateBody = {
-  model: "gpt-5-mini",
-  operation: "chat",
-  calls: 1_240,
-  prompt_bytes: 5_120_300,
-  prompt_tokens: 1_280_000,
-  output_bytes: 1_836_700,
-  output_tokens: 1_612_400,
-  reasoning_tokens: 1_116_000,
-  reasoning_calls: 1_180,
-  seen: { bytes_per_token: 3.7, prompt_bytes_per_token: 4, hidden_output: 900 },
-  configured: { bytes_per_token: 4, hidden_output: 0 },
-  error_percent: { output: -71.5, prompt: 0 },
-  suggestion: "Set estimate: { hidden_output: 900 }.",
-}
+const example = exampleOf(EstimateBody, { configured: { bytes_per_token: 4, hidden_output: 0 } })

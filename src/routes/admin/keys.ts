@@ -8,8 +8,8 @@ import { checkLabels } from "../../wire/labels.ts"
 import { pathId } from "../../wire/parameter.ts"
 import { KEEP_HOURS, Rotation } from "../../wire/sinks.ts"
 import { createdKeyBody, keyBody, pageBody } from "../record-bodies.ts"
-import { keyExample, keyListed, NO_ACCOUNT, NO_KEY, ofAccounts, ofOne } from "../reference/examples.ts"
 import { accepted, answer, errorOf, found, notFound, page, shown } from "../reference/operation.ts"
+import { NO_ACCOUNT, NO_KEY, ofAccounts, ofOne } from "../reference/routes.ts"
 import type { Operators } from "./operators.ts"
 
 /** `/admin/accounts/{id}/keys` and `/admin/keys/{id}`: the API keys of an account (D26). */
@@ -40,10 +40,10 @@ export function keyRoutes({ ledger }: Operators) {
           labelled: { labels: { team: "search" }, required_tags: ["feature"] },
         }),
         response: {
-          200: answer("A key with this id already exists. Nothing was changed.", KeyBody, { key: keyListed }),
+          200: answer("A key with this id already exists. Nothing was changed.", KeyBody),
           201: answer("The key. Store it: it is not shown again.", CreatedKeyBody, {
             plain,
-            limited: { ...keyExample, expires_at: "2027-12-31T23:59:59.000Z", key: plain.key },
+            limited: { expires_at: "2027-12-31T23:59:59.000Z" },
             labelled: { ...plain, labels: { team: "search" }, required_tags: ["feature"] },
           }),
         },
@@ -60,7 +60,7 @@ export function keyRoutes({ ledger }: Operators) {
         pageBody(found(await ledger.listKeys(params.id, pageOf(query)), NO_ACCOUNT), keyBody),
       ofOne("account", {
         query: PageQuery,
-        response: { 200: page("keys", KeyBody, keyListed) },
+        response: { 200: page("keys", KeyBody) },
         operationId: "listKeys",
         summary: "List an account's keys",
         description:
@@ -89,10 +89,10 @@ export function keyRoutes({ ledger }: Operators) {
         }),
         response: {
           200: answer("The changed key.", KeyBody, {
-            limited: keyListed,
-            labelled: { ...keyListed, labels: { team: "search" }, client_tags: "ignored" },
-            suspended: { ...keyListed, suspended: true },
-            open: { ...keyListed, models: null, spending_limit: null, spent: null },
+            limited: {},
+            labelled: { labels: { team: "search" }, client_tags: "ignored" },
+            suspended: { suspended: true },
+            open: { models: null, spending_limit: null, spent: null },
           }),
         },
         operationId: "changeKey",
@@ -176,18 +176,11 @@ export const ROTATIONS = shown(Rotation, {
 export const ROTATION_EFFECT =
   "The id, the limits, the budgets and the usage of the key stay. The secret before works for `keep_hours` more. While an earlier secret still works, only a rotation with `keep_hours` 0 is possible, which ends both."
 export const NEW_SECRET = "The key with its new secret. Store it: it is not shown again."
-const withSecret = { ...keyExample, key: "tg_live_8Fq2…" }
 export const rotated = {
-  "Both work": { ...withSecret, previous_until: "2026-11-22T09:30:00.000Z" },
-  "The old one has ended": withSecret,
+  "Both work": { previous_until: "2026-11-22T09:30:00.000Z" },
+  "The old one has ended": {},
 }
 
-const plain: CreatedKeyBody = {
-  ...withSecret,
-  name: null,
-  models: null,
-  spending_limit: null,
-  group: null,
-}
+const plain = { name: null, models: null, spending_limit: null, group: null }
 
 const NO_WORKING_KEY = notFound("No key has this id, or it is revoked.")

@@ -18,8 +18,9 @@ import {
   SumsCheck,
 } from "../../wire/ledger-checks.ts"
 import { bodyOf } from "../../wire/record.ts"
-import { ofLedger } from "../reference/examples.ts"
+import { exampleOf } from "../reference/example.ts"
 import { answer, errorOf, found, notFound, shown } from "../reference/operation.ts"
+import { ofLedger } from "../reference/routes.ts"
 import type { Operators } from "./operators.ts"
 
 /** Checks of the ledger besides the audit: `/admin/journal`, the seals of months (D71) and their dumps (D75), and `/admin/sums` (D72). */
@@ -49,12 +50,7 @@ export function ledgerCheckRoutes({ ledger }: Operators) {
       ofLedger({
         response: {
           200: answer("The months, latest first.", MonthsBody, {
-            months: {
-              data: [
-                { month: "2026-11", seal: null, ...attached },
-                { month: "2026-10", seal: sealed, ...attached },
-              ],
-            },
+            months: { data: [exampleOf(MonthBody), exampleOf(MonthBody, { seal: exampleOf(Seal) })] },
           }),
         },
         operationId: "listMonths",
@@ -95,7 +91,7 @@ export function ledgerCheckRoutes({ ledger }: Operators) {
         body: shown(DumpQuestion, { first: { month: "2026-10" } }),
         response: {
           200: answer("A part of the dump.", DumpBody, {
-            last: { lines: ['{"hold":{"id": "019a3f2b-1c00-7000-8000-000000000000"}}'], next: null },
+            last: { lines: ['{"hold":{"id": "019a3f2b-1c00-7000-8000-000000000000"}}'] },
           }),
         },
         operationId: "dumpMonth",
@@ -120,7 +116,7 @@ export function ledgerCheckRoutes({ ledger }: Operators) {
             archive: "s3://backups/2026-10.gz",
           },
         }),
-        response: { 200: answer("The dump was noted.", MonthDone, { noted: { month: "2026-10" } }) },
+        response: { 200: answer("The dump was noted.", MonthDone) },
         operationId: "noteDump",
         summary: "Note where the dump of a month is",
         description:
@@ -137,7 +133,7 @@ export function ledgerCheckRoutes({ ledger }: Operators) {
       },
       ofLedger({
         body: shown(MonthQuestion, { dropped: { month: "2026-10" } }),
-        response: { 200: answer("The tables were dropped.", MonthDone, { dropped: { month: "2026-10" } }) },
+        response: { 200: answer("The tables were dropped.", MonthDone) },
         operationId: "dropMonth",
         summary: "Drop the tables of a detached month",
         description:
@@ -163,16 +159,6 @@ function monthBody({ month, seal, ...listed }: ListedMonth): MonthBody {
     seal: seal && bodyOf(Seal, { ...seal, entries: Number(seal.entries), calls: Number(seal.calls) }),
   })
 }
-
-const sealed = {
-  sealed_at: "2026-11-08T00:12:31.000Z",
-  entries: 2_400_112,
-  calls: 1_200_040,
-  charge: "5120.33",
-  hash: "9f2c1b7e04d85a36c1f0e9b8a7d6c5b4a3928170f6e5d4c3b2a1908f7e6d5c4b",
-}
-
-const attached = { detached_at: null, dropped_at: null, archive: null }
 
 const dayOf = (moment: Date) => moment.toISOString().slice(0, 10)
 

@@ -1,7 +1,7 @@
 import { Type } from "@sinclair/typebox"
 import { Elysia } from "elysia"
 import { hashOf, makeKey, OPERATOR_PREFIX } from "../../admission/key.ts"
-import { checkExpiry } from "../../wire/admin.ts"
+import { checkExpiry, KeyBody } from "../../wire/admin.ts"
 import { PageQuery, pageOf } from "../../wire/admin-query.ts"
 import { invalidField, invalidRequest } from "../../wire/fault.ts"
 import {
@@ -16,8 +16,9 @@ import {
 } from "../../wire/operators.ts"
 import { pathId } from "../../wire/parameter.ts"
 import { changeBody, operatorBody, pageBody } from "../record-bodies.ts"
-import { keyListed, ofOperators } from "../reference/examples.ts"
+import { EXAMPLE_ID, exampleOf } from "../reference/example.ts"
 import { accepted, answer, errorOf, found, notFound, page, shown } from "../reference/operation.ts"
+import { ofOperators } from "../reference/routes.ts"
 import { NAMES } from "./authorize.ts"
 import type { Operators } from "./operators.ts"
 
@@ -45,11 +46,11 @@ export function operatorRoutes({ ledger }: Operators) {
         }),
         response: {
           200: answer("An operator with this id already exists. Nothing was changed.", OperatorBody, {
-            operator: program,
+            program,
           }),
           201: answer("The operator. Store the token: it is not shown again.", OperatorWithTokenBody, {
-            person: { ...example, token },
-            program: { ...program, token },
+            person,
+            program,
           }),
         },
         operationId: "createOperator",
@@ -65,7 +66,7 @@ export function operatorRoutes({ ledger }: Operators) {
       async ({ query }) => pageBody(await ledger.listOperators(pageOf(query)), operatorBody),
       ofOperators({
         query: PageQuery,
-        response: { 200: page("operators", OperatorBody, example, program) },
+        response: { 200: page("operators", OperatorBody, person, program) },
         operationId: "listOperators",
         tag: "Operators",
         summary: "List operators",
@@ -85,8 +86,8 @@ export function operatorRoutes({ ledger }: Operators) {
         body: shown(OperatorRotation, { rotate: {}, longer: { expires_at: EXPIRES } }),
         response: {
           200: answer("The operator with the new token.", OperatorWithTokenBody, {
-            rotate: { ...program, token },
-            longer: { ...program, expires_at: "2027-06-30T23:59:59.000Z", token },
+            rotate: program,
+            longer: { ...program, expires_at: EXPIRES },
           }),
         },
         operationId: "rotateOperator",
@@ -124,10 +125,7 @@ export function operatorRoutes({ ledger }: Operators) {
           configured: { actor: "configured" },
         }),
         response: {
-          200: answer("How many sessions were open.", EndedSessionsBody, {
-            person: { actor: "oidc:ann@example.com", ended: 2 },
-            configured: { actor: "configured", ended: 0 },
-          }),
+          200: answer("How many sessions were open.", EndedSessionsBody),
         },
         operationId: "endSessions",
         tag: "Operators",
@@ -157,35 +155,28 @@ export function operatorRoutes({ ledger }: Operators) {
 
 const NO_OPERATOR = notFound("No operator has this id, or its token is revoked.")
 
-const example: OperatorBody = {
-  id: "019f8b1c-9999-7000-8d21-6b0f4a9c3e17",
+const EXPIRES = "2027-06-30T23:59:59Z"
+const person = {
   name: "Ann",
   role: "billing",
-  expires_at: "2027-06-30T23:59:59.000Z",
+  expires_at: EXPIRES,
   last_used_at: "2026-11-26T09:30:00.000Z",
-  created_at: "2026-11-21T09:30:00.000Z",
-  revoked_at: null,
-}
-const program: OperatorBody = { ...example, name: "prometheus", role: "read", expires_at: null }
-const token = "tgo_8Fq2…"
-const EXPIRES = "2027-06-30T23:59:59Z"
+} as const
+const program = { name: "prometheus", role: "read", last_used_at: "2026-11-26T09:30:00.000Z" } as const
 
-const changeExample: ChangeBody = {
-  id: "019f8b1c-aaaa-7000-8d21-6b0f4a9c3e17",
-  at: "2026-11-26T09:30:00.000Z",
-  actor: "Ann",
-  operator_id: "019f8b1c-9999-7000-8d21-6b0f4a9c3e17",
+const key = exampleOf(KeyBody)
+const changeExample = {
+  operator_id: EXAMPLE_ID,
   role: "support",
   address: "192.0.2.7",
-  forwarded_for: null,
   method: "PATCH",
   route: "/admin/keys/:id",
-  resource_id: keyListed.id,
-  made_id: keyListed.id,
+  resource_id: key.id,
+  made_id: key.id,
   reason: "Ticket 4711",
   request: { suspended: true },
-  before: keyListed,
-  after: { ...keyListed, suspended: true },
+  before: key,
+  after: { ...key, suspended: true },
   status: 200,
   outcome: "done",
-}
+} as const

@@ -13,8 +13,9 @@ import {
   PriceListChange,
 } from "../../wire/price-lists.ts"
 import { assignmentBody, pageBody, priceListBody } from "../record-bodies.ts"
-import { accountExample, NO_ASSIGNMENT, NO_PRICE_LIST, ofAccounts, ofOne } from "../reference/examples.ts"
+import { EXAMPLE_ACCOUNT } from "../reference/example.ts"
 import { accepted, answer, found, page, shown } from "../reference/operation.ts"
+import { NO_ASSIGNMENT, NO_PRICE_LIST, ofAccounts, ofOne } from "../reference/routes.ts"
 import { authorOf } from "./authorize.ts"
 import { checkPrice, PRICE_ERRORS } from "./customer-prices.ts"
 import type { Operators } from "./operators.ts"
@@ -54,9 +55,9 @@ export function priceListRoutes({ ledger, models }: Operators) {
         }),
         response: {
           200: answer("A price list with this id already exists. Nothing was changed.", PriceListBody, {
-            list: listExample,
+            list,
           }),
-          201: answer("The price list.", PriceListBody, { list: listExample }),
+          201: answer("The price list.", PriceListBody, { list }),
         },
         operationId: "createPriceList",
         summary: "Create a price list",
@@ -70,7 +71,7 @@ export function priceListRoutes({ ledger, models }: Operators) {
       async ({ query }) => pageBody(await ledger.listPriceLists(pageOf(query)), priceListBody),
       ofAccounts({
         query: PageQuery,
-        response: { 200: page("price lists", PriceListBody, listExample) },
+        response: { 200: page("price lists", PriceListBody, list) },
         operationId: "listPriceLists",
         summary: "List price lists",
         description: "Lists all price lists as they are now, newest first.",
@@ -81,9 +82,7 @@ export function priceListRoutes({ ledger, models }: Operators) {
       async ({ params }) => counted(await listOf(params.id)),
       ofOne("price list", {
         response: {
-          200: answer("The price list.", AssignedPriceList, {
-            list: { ...listExample, assigned: 0, pending: 0 },
-          }),
+          200: answer("The price list.", AssignedPriceList, { list }),
         },
         operationId: "getPriceList",
         summary: "Read a price list",
@@ -103,7 +102,7 @@ export function priceListRoutes({ ledger, models }: Operators) {
         body: shown(PriceListChange, {
           change: { prices: [{ price_multiplier: "0.85" }], reason: "Terms of 2027" },
         }),
-        response: { 200: answer("The price list.", AssignedPriceList, { list: changedExample }) },
+        response: { 200: answer("The price list.", AssignedPriceList, { list: changed }) },
         operationId: "changePriceList",
         summary: "Change a price list",
         description:
@@ -126,17 +125,15 @@ export function priceListRoutes({ ledger, models }: Operators) {
       ofOne("price list", {
         body: shown(NewAssignment, {
           assignment: {
-            account_id: accountExample.id,
+            account_id: EXAMPLE_ACCOUNT,
             from: "2027-01-01T00:00:00Z",
             until: "2028-01-01T00:00:00Z",
             reason: "Contract 118",
           },
         }),
         response: {
-          200: answer("An assignment with this id already exists. Nothing was changed.", AssignmentBody, {
-            assignment: assignmentExample,
-          }),
-          201: answer("The assignment.", AssignmentBody, { assignment: assignmentExample }),
+          200: answer("An assignment with this id already exists. Nothing was changed.", AssignmentBody),
+          201: answer("The assignment.", AssignmentBody),
         },
         operationId: "assignPriceList",
         summary: "Assign a price list",
@@ -151,7 +148,7 @@ export function priceListRoutes({ ledger, models }: Operators) {
         pageBody(await ledger.listAssignments(await listOf(params.id), pageOf(query)), assignmentBody),
       ofOne("price list", {
         query: PageQuery,
-        response: { 200: page("assignments", AssignmentBody, assignmentExample) },
+        response: { 200: page("assignments", AssignmentBody) },
         operationId: "listAssignments",
         summary: "List the accounts of a price list",
         description: "Lists all assignments of the list, newest first, also those that are over.",
@@ -169,7 +166,7 @@ export function priceListRoutes({ ledger, models }: Operators) {
         body: shown(CustomerPriceEnd, { now: { reason: "Contract cancelled" } }),
         response: {
           200: answer("The assignment. Nothing was changed if it was over by then.", AssignmentBody, {
-            assignment: { ...assignmentExample, until: "2026-12-01T00:00:00.000Z", state: "over" },
+            assignment: { state: "over" },
           }),
         },
         operationId: "endAssignment",
@@ -210,37 +207,18 @@ const ASSIGNMENT_REFUSALS = {
 
 const idTaken = (fact: string) => invalidRequest(`${fact} Nothing was changed. Use a new id.`, "id")
 
-const LIST_ID = "019f8b1c-8888-7000-9d4e-1a6b8c0f7e32"
-const listExample: PriceListBody = {
-  id: LIST_ID,
+const list = {
   name: "Partners",
   version: 1,
   prices: [
     { model: "gpt-5-mini", price_multiplier: null, prices: { input: "0.2", output: "1.6" } },
     { model: null, price_multiplier: "0.9", prices: null },
   ],
-  set_by: "api",
-  reason: "Partner programme",
-  changed_at: "2026-11-21T09:33:00.000Z",
 }
-const changedExample: AssignedPriceList = {
-  ...listExample,
+const changed = {
+  name: "Partners",
   version: 2,
   prices: [{ model: null, price_multiplier: "0.85", prices: null }],
-  reason: "Terms of 2027",
-  assigned: 0,
-  pending: 0,
-}
-const assignmentExample: AssignmentBody = {
-  id: "019f8b1c-9999-7000-9d4e-1a6b8c0f7e32",
-  price_list_id: LIST_ID,
-  account_id: accountExample.id,
-  from: "2027-01-01T00:00:00.000Z",
-  until: "2028-01-01T00:00:00.000Z",
-  state: "scheduled",
-  set_by: "api",
-  reason: "Contract 118",
-  created_at: "2026-11-21T09:33:00.000Z",
 }
 const requested = [
   { model: "gpt-5-mini", prices: { input: "0.2", output: "1.6" } },

@@ -6,14 +6,16 @@ import {
   ComparedUsage,
   checkRange,
   NewReconciliation,
+  ReconciledRow,
   ReconciledSums,
   ReconciliationBody,
   ReconciliationQuery,
   STEP_MS,
 } from "../../wire/reconciliation.ts"
 import { bodyOf } from "../../wire/record.ts"
-import { ofLedger } from "../reference/examples.ts"
+import { exampleOf } from "../reference/example.ts"
 import { answer, shown } from "../reference/operation.ts"
+import { ofLedger } from "../reference/routes.ts"
 import type { Operators } from "./operators.ts"
 
 /** `/admin/reconciliation`: our sums, and a comparison of them with a provider's usage export (D98). */
@@ -30,7 +32,11 @@ export function reconciliationRoutes({ ledger, onReconciliation }: Operators) {
         query: ReconciliationQuery,
         response: {
           200: answer("The sums.", ReconciliationBody, {
-            sums: { from: "2026-11-20T09:00:00.000Z", to: "2026-11-20T10:00:00.000Z", data: examples },
+            sums: {
+              data: (["chat", "responses", "embeddings"] as const).map((operation) =>
+                exampleOf(ReconciledSums, { operation, attempts: 1 }),
+              ),
+            },
           }),
         },
         operationId: "sumForReconciliation",
@@ -54,7 +60,7 @@ export function reconciliationRoutes({ ledger, onReconciliation }: Operators) {
           "A page of OpenAI's usage": { provider: "openai", export: usageExport },
         }),
         response: {
-          200: answer("The comparison.", ComparedUsage, { "The key is used elsewhere": comparison }),
+          200: answer("The comparison.", ComparedUsage, { "The key is used elsewhere": { rows } }),
         },
         operationId: "compareUsage",
         summary: "Compare a provider's usage export with the journal",
@@ -73,28 +79,6 @@ function sumsBody(sums: ReconciledSum): ReconciledSums {
   }
   return bodyOf(ReconciledSums, { ...sums, prices })
 }
-
-const example: ReconciledSums = {
-  from: "2026-11-20T09:00:00.000Z",
-  model: "gpt-5-mini",
-  operation: "chat",
-  upstream_key: null,
-  calls: 41,
-  prompt_tokens: 52000,
-  cached_tokens: 12000,
-  completion_tokens: 9000,
-  cost: "0.0283",
-  prices: { input: "0.25", cached_input: "0.025", output: "2" },
-  attempts: 1,
-  estimated: { calls: 1, prompt_tokens: 900, completion_tokens: 120 },
-  cut: { calls: 0, prompt_tokens: 0, completion_tokens: 0 },
-  boundary: { calls: 2, prompt_tokens: 2100, completion_tokens: 300 },
-}
-const examples: ReconciledSums[] = [
-  example,
-  { ...example, operation: "responses" },
-  { ...example, model: "text-embedding-3-small", operation: "embeddings" },
-]
 
 const usageExport = {
   object: "page",
@@ -117,33 +101,13 @@ const usageExport = {
   has_more: false,
 }
 
-const nothing = { attempts: "0", estimates: "0", cut: "0", boundary: "0", elsewhere: "0" }
-const comparison = {
-  rows: [
-    {
-      from: "2026-11-20T09:00:00.000Z",
-      model: "gpt-5-mini-2025-08-07",
-      key: null,
-      state: "not_sold",
-      theirs: {
-        requests: 42,
-        prompt_tokens: 52_400,
-        cached_tokens: 12_000,
-        completion_tokens: 9_000,
-        cost: null,
-      },
-      ours: null,
-      difference: null,
-      explained: null,
-      unexplained: null,
-    },
-  ],
-  theirs: "0",
-  ours: "0",
-  difference: "0",
-  explained: nothing,
-  unexplained: "0",
-  unmatched: "0",
-  unmatched_percent: 0,
-  has_more: false,
-} satisfies ComparedUsage
+const theirs = {
+  requests: 42,
+  prompt_tokens: 52_400,
+  cached_tokens: 12_000,
+  completion_tokens: 9_000,
+  cost: null,
+}
+const rows = [
+  exampleOf(ReconciledRow, { model: "gpt-5-mini-2025-08-07", key: null, state: "not_sold", theirs }),
+]

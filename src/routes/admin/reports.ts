@@ -2,7 +2,7 @@ import { Elysia } from "elysia"
 import { ledgerTime } from "../../id.ts"
 import type { SummedGroup, Timeline } from "../../ledger/reports/timeline.ts"
 import { printUsd } from "../../money.ts"
-import { type AttemptBody, AttemptsBody, AttemptsQuery } from "../../wire/attempts.ts"
+import { AttemptBody, AttemptsBody, AttemptsQuery } from "../../wire/attempts.ts"
 import { bodyOf } from "../../wire/record.ts"
 import { RefusalBody, RefusalsBody, RefusalsQuery, refusalSpan } from "../../wire/refusals.ts"
 import {
@@ -14,14 +14,15 @@ import {
   type StatisticsSpan,
   statisticsSpan,
   TimelineBody,
-  type TimelineGroup as TimelineGroupBody,
+  TimelineGroup,
   TimelineQuery,
 } from "../../wire/statistics.ts"
 import { DEFAULT_NOTE_DAYS, UsageNotesBody, UsageNotesQuery } from "../../wire/usage-notes.ts"
 import { OperatorUsageQuery, OperatorUsageReport, usageRange } from "../../wire/usage-report.ts"
 import { groupsFor, operatorUsageReport } from "../record-bodies.ts"
-import { accountExample, keyExample, ofLedger, operatorUsageExample } from "../reference/examples.ts"
+import { EXAMPLE_ACCOUNT, EXAMPLE_ID, exampleOf } from "../reference/example.ts"
 import { answer } from "../reference/operation.ts"
+import { ofLedger } from "../reference/routes.ts"
 import type { Operators } from "./operators.ts"
 
 /** Reports of a time range (D48, D51, D80, D87, D90, D93). */
@@ -40,12 +41,8 @@ export function reportRoutes({ ledger }: Operators) {
         query: OperatorUsageQuery,
         response: {
           200: answer("The usage.", OperatorUsageReport, {
-            "By day": operatorUsageExample,
-            "By account": {
-              ...operatorUsageExample,
-              by: "account",
-              data: [{ group: accountExample.id, name: accountExample.name, ...operatorUsageExample.total }],
-            },
+            "By day": { data: [exampleOf(usage, { group: "2026-11-21", name: null })] },
+            "By account": { by: "account", data: [exampleOf(usage, { group: EXAMPLE_ACCOUNT })] },
           }),
         },
         operationId: "sumUsage",
@@ -64,26 +61,7 @@ export function reportRoutes({ ledger }: Operators) {
       ofLedger({
         query: TimelineQuery,
         response: {
-          200: answer("The timeline.", TimelineBody, {
-            key: {
-              ...exampleSpan,
-              by: "key",
-              step_s: 60,
-              starts_at: ["2026-11-21T09:30:00.000Z", "2026-11-21T09:31:00.000Z"],
-              data: [
-                {
-                  group: keyExample.id,
-                  name: `${accountExample.name}: ${keyExample.name}`,
-                  calls: [2, 1],
-                  charge: ["0.00062", "0.00031"],
-                  prompt_tokens: [80, 40],
-                  cached_tokens: [0, 0],
-                  completion_tokens: [300, 150],
-                },
-              ],
-              left_out: 0,
-            },
-          }),
+          200: answer("The timeline.", TimelineBody, { key: { by: "key", data: [timeline] } }),
         },
         operationId: "getTimeline",
         summary: "Get charges and tokens over time",
@@ -103,7 +81,7 @@ export function reportRoutes({ ledger }: Operators) {
         query: StatisticsQuery,
         response: {
           200: answer("The distributions.", LatencyBody, {
-            latency: { ...exampleSpan, ttft: distributionExample, duration: distributionExample },
+            latency: { ttft: distribution, duration: distribution },
           }),
         },
         operationId: "getLatency",
@@ -126,7 +104,6 @@ export function reportRoutes({ ledger }: Operators) {
         response: {
           200: answer("The outcomes, the most frequent first.", OutcomesBody, {
             outcomes: {
-              ...exampleSpan,
               data: [
                 { state: "settled", basis: "usage", failure: null, calls: 41, charge: "0.01271" },
                 { state: "settled", basis: "estimate", failure: "client_left", calls: 2, charge: "0.0003" },
@@ -155,13 +132,7 @@ export function reportRoutes({ ledger }: Operators) {
       ofLedger({
         query: RefusalsQuery,
         response: {
-          200: answer("The refused calls.", RefusalsBody, {
-            refusals: {
-              from: "2026-11-14T12:00:00.000Z",
-              to: "2026-11-21T12:00:00.000Z",
-              data: [refusalExample],
-            },
-          }),
+          200: answer("The refused calls.", RefusalsBody, { refusals: { data: [refusal] } }),
         },
         operationId: "listRefusals",
         summary: "List refused calls",
@@ -182,9 +153,10 @@ export function reportRoutes({ ledger }: Operators) {
         response: {
           200: answer("The attempts.", AttemptsBody, {
             attempts: {
-              from: "2026-11-14T12:00:00.000Z",
-              to: "2026-11-21T12:00:00.000Z",
-              data: [attemptExample, { ...attemptExample, status: null, failure: "timeout", attempts: 2 }],
+              data: [
+                exampleOf(AttemptBody, { status: 503, attempts: 31 }),
+                exampleOf(AttemptBody, { failure: "timeout", attempts: 2 }),
+              ],
             },
           }),
         },
@@ -204,7 +176,7 @@ export function reportRoutes({ ledger }: Operators) {
       ofLedger({
         query: UsageNotesQuery,
         response: {
-          200: answer("The models.", UsageNotesBody, { noted: { days: 7, data: [notedExample] } }),
+          200: answer("The models.", UsageNotesBody, { noted: { data: [noted] } }),
         },
         operationId: "listUsageNotes",
         summary: "List models whose usage was noted",
@@ -219,7 +191,7 @@ function timelineBody(span: StatisticsSpan, by: Split, timeline: Timeline): Time
   return bodyOf(TimelineBody, { ...span, ...timeline, by, data: timeline.groups.map(groupBody) })
 }
 
-function groupBody({ group, name, steps }: SummedGroup): TimelineGroupBody {
+function groupBody({ group, name, steps }: SummedGroup): TimelineGroup {
   return {
     group,
     name,
@@ -231,47 +203,30 @@ function groupBody({ group, name, steps }: SummedGroup): TimelineGroupBody {
   }
 }
 
-const exampleSpan = { from: "2026-11-21T09:30:00.000Z", to: "2026-11-21T09:32:00.000Z" }
+const usage = OperatorUsageReport.properties.data.items
 
-const distributionExample = {
+const timeline = exampleOf(TimelineGroup, { group: EXAMPLE_ID, name: "Acme: production" })
+
+const distribution = {
   calls: 3,
   p50_ms: 380,
-  p90_ms: 2400,
-  p99_ms: 2400,
+  p90_ms: 600,
+  p99_ms: 600,
   buckets: [
     { from_ms: 250, below_ms: 400, calls: 2 },
-    { from_ms: 400, below_ms: 630, calls: 0 },
-    { from_ms: 630, below_ms: 1000, calls: 0 },
-    { from_ms: 1000, below_ms: 1600, calls: 0 },
-    { from_ms: 1600, below_ms: 2500, calls: 1 },
+    { from_ms: 400, below_ms: 630, calls: 1 },
   ],
 }
 
-const refusalExample: RefusalBody = {
-  account: accountExample.id,
-  account_name: accountExample.name,
-  key: keyExample.id,
-  key_name: keyExample.name,
+const refusal = exampleOf(RefusalBody, {
+  account: EXAMPLE_ACCOUNT,
+  key: EXAMPLE_ID,
   code: "insufficient_balance",
   requests: 222,
-  last_at: "2026-11-21T11:58:00.000Z",
-}
+})
 
-const attemptExample: AttemptBody = {
-  upstream: "openai",
-  upstream_key: null,
-  model: "gpt-5-mini",
-  status: 503,
-  failure: null,
-  attempts: 31,
-  last_at: "2026-11-21T11:58:00.000Z",
-}
-
-const notedExample: UsageNotesBody["data"][number] = {
+const noted = exampleOf(UsageNotesBody.properties.data.items, {
   model: "sonar-pro",
   upstream: "perplexity",
-  calls: 41,
-  notes: { usage_unread: 41, total_unexplained: 0, usage_implausible: 0, unpriced: 0 },
-  below_cost_calls: 12,
   unread: ["citation_tokens"],
-}
+})

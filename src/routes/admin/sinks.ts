@@ -17,8 +17,9 @@ import {
   SinksBody,
   SinkWithSecretBody,
 } from "../../wire/sinks.ts"
-import { ofLedger } from "../reference/examples.ts"
+import { EXAMPLE_ID, exampleOf } from "../reference/example.ts"
 import { answer, errorOf, found, notFound, shown } from "../reference/operation.ts"
+import { ofLedger } from "../reference/routes.ts"
 import { FEED_ARCHIVED } from "../routing.ts"
 import type { Operators } from "./operators.ts"
 
@@ -43,7 +44,7 @@ export function sinkRoutes({ ledger }: Operators) {
       },
       ofLedger({
         body: shown(NewSink, {
-          sink: { name: example.name, url: example.url },
+          sink: { name: "billing", url: "https://billing.example.com/tollgate" },
           stripe: {
             name: "stripe",
             kind: "stripe",
@@ -51,24 +52,27 @@ export function sinkRoutes({ ledger }: Operators) {
             token: "rk_live_51Q7",
             meter: "tollgate_nano_usd",
           },
-          repeatable: { id: example.id, name: "credits", url: example.url, types: ["tollgate.credit.added"] },
+          repeatable: {
+            id: EXAMPLE_ID,
+            name: "credits",
+            url: "https://billing.example.com/tollgate",
+            types: ["tollgate.credit.added"],
+          },
         }),
         response: {
           200: answer(
             "The sink was created earlier, as its name and address say. Nothing was changed.",
             SinkBody,
-            {
-              sink: example,
-            },
+            { billing },
           ),
           201: answer("The sink.", SinkWithSecretBody, {
-            sink: { ...example, secret },
-            credits: { ...example, types: ["tollgate.credit.added"], secret },
+            billing,
+            credits: { ...billing, types: ["tollgate.credit.added"] },
             stripe: {
-              ...example,
               name: "stripe",
               kind: "stripe",
               url: "https://stripe.example.com",
+              reason: null,
               meter: "tollgate_nano_usd",
               secret: null,
             },
@@ -85,7 +89,9 @@ export function sinkRoutes({ ledger }: Operators) {
       "/sinks",
       async () => ({ data: (await ledger.listSinks()).map(sinkBody) }),
       ofLedger({
-        response: { 200: answer("All sinks, by name.", SinksBody, { sinks: { data: [example] } }) },
+        response: {
+          200: answer("All sinks, by name.", SinksBody, { sinks: { data: [exampleOf(SinkBody, billing)] } }),
+        },
         operationId: "listSinks",
         summary: "List sinks",
         description: "Lists the receivers of events, whether they take them, and how far they are behind.",
@@ -104,8 +110,8 @@ export function sinkRoutes({ ledger }: Operators) {
         body: shown(SinkChange, { pause: { paused: true }, resume: { paused: false } }),
         response: {
           200: answer("The changed sink.", SinkBody, {
-            paused: { ...example, state: "paused" },
-            active: example,
+            paused: { ...billing, state: "paused" },
+            active: billing,
           }),
         },
         operationId: "changeSink",
@@ -129,7 +135,7 @@ export function sinkRoutes({ ledger }: Operators) {
         params: pathId("The sink's id."),
         body: shown(Rotation, { rotation: {}, at_once: { keep_hours: 0 } }),
         response: {
-          200: answer("The sink, with its new secret.", SinkWithSecretBody, { sink: { ...example, secret } }),
+          200: answer("The sink, with its new secret.", SinkWithSecretBody, { billing }),
         },
         operationId: "rotateSink",
         summary: "Rotate the secret of a sink",
@@ -148,7 +154,7 @@ export function sinkRoutes({ ledger }: Operators) {
       ofLedger({
         params: pathId("The sink's id."),
         body: shown(Replay, { replay: { from: "2026-11-25T00:00:00Z" } }),
-        response: { 200: answer("The sink, which continues from there.", SinkBody, { sink: example }) },
+        response: { 200: answer("The sink, which continues from there.", SinkBody, { billing }) },
         operationId: "replaySink",
         summary: "Send events again",
         description: "Sends every event since a time, with the ids that it had before.",
@@ -223,20 +229,4 @@ function shownSink(sink: Sink) {
 
 const NO_SINK = notFound("No sink has this id.")
 
-const example: SinkBody = {
-  id: "019f8b1c-4444-7000-8d21-6b0f4a9c3e17",
-  name: "billing",
-  kind: "webhook",
-  url: "https://billing.example.com/tollgate",
-  meter: null,
-  types: null,
-  allow_private: false,
-  state: "active",
-  lag_seconds: 0,
-  reason: null,
-  retry_at: null,
-  delivered_at: null,
-  skipped: [],
-  created_at: "2026-11-26T09:00:00.000Z",
-}
-const secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSwMfKQ9r8GKYo="
+const billing = { name: "billing", reason: null }

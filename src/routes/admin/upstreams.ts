@@ -1,8 +1,9 @@
 import { Type } from "@sinclair/typebox"
 import { Elysia } from "elysia"
 import { UpstreamBody } from "../../wire/statistics.ts"
-import { ofOperators } from "../reference/examples.ts"
+import { exampleOf } from "../reference/example.ts"
 import { answer } from "../reference/operation.ts"
+import { ofOperators } from "../reference/routes.ts"
 import type { Operators } from "./operators.ts"
 
 /** `/admin/upstreams`: the status of the upstreams (D33, D51). */
@@ -15,15 +16,7 @@ export function upstreamRoutes({ upstreams }: Operators) {
         200: answer(
           "The upstreams in the order of the configuration, worker by worker.",
           Type.Object({ data: Type.Array(UpstreamBody) }),
-          {
-            ready: { data: [example, { ...example, ...counter }] },
-            failing: {
-              data: [
-                { ...example, state: "open", failures: 5, tries_in_ms: 7300 },
-                { ...example, ...counter },
-              ],
-            },
-          },
+          { ready: { data: [first, counter] }, failing: { data: [failing, counter] } },
         ),
       },
       operationId: "listUpstreams",
@@ -35,18 +28,12 @@ export function upstreamRoutes({ upstreams }: Operators) {
   )
 }
 
-const example: UpstreamBody = {
+const first = exampleOf(UpstreamBody, {
   name: "openai",
-  family: "chat",
-  models: ["gpt-5-mini"],
-  worker: null,
-  state: "ready",
-  failures: 0,
-  tries_in_ms: null,
-  accounts_skipped: 0,
   keys: [
     { name: "main", state: "ready", rests_ms: null },
     { name: "second", state: "rate_limited", rests_ms: 18_200 },
   ],
-}
-const counter = { name: "anthropic", family: "messages", models: ["claude-sonnet"] } as const
+})
+const failing: UpstreamBody = { ...first, state: "open", failures: 5, tries_in_ms: 7300 }
+const counter: UpstreamBody = { ...first, name: "anthropic", family: "messages", models: ["claude-sonnet"] }

@@ -6,6 +6,7 @@ import { listOf } from "../../wire/admin.ts"
 import { EXPECTED, invalidField, unknownParameter } from "../../wire/fault.ts"
 import { LIST_FORMATS, MEDIA_TYPES } from "../list-formats.ts"
 import { adviceText } from "./error-table.ts"
+import { EXAMPLE_ID, exampleOf } from "./example.ts"
 
 /** Descriptions of routes for the API reference, beside their schemas. */
 
@@ -284,14 +285,29 @@ function media(schema: Record<string, unknown>): Readonly<Record<string, object>
   }
 }
 
-/** `schema` as a successful answer of a route, with a description and examples. */
-export function answer<S extends TSchema>(description: string, schema: S, examples: Examples = {}): S {
-  return { ...shown(schema, examples), [ANSWER]: description }
+/** Named changes of the example that is made of a schema. */
+type Variants<S extends TSchema> = Readonly<Record<string, Partial<Static<S>>>>
+
+/** `schema` as a successful answer of a route, with a description. Of an object also with examples, which are made of the schema. */
+export function answer<S extends TSchema>(
+  description: string,
+  schema: S,
+  variants: Variants<S> = { example: {} },
+): S {
+  const described = { ...schema, [ANSWER]: description }
+  if (schema.properties === undefined || EXAMPLES in schema) return described
+  const examples = Object.entries(variants).map(([name, changes]) => [name, exampleOf(schema, changes)])
+  return shown(described, Object.fromEntries(examples))
 }
 
-/** A page of a list as a successful answer, with these entries as example. */
-export function page<S extends TSchema>(entries: string, schema: S, ...data: readonly Static<S>[]) {
-  return answer(`A page of ${entries}.`, listOf(schema), { [entries]: { data, next: null } })
+/** A page of a list as a successful answer. Its entries are these changes of the example of one. */
+export function page<S extends TSchema>(
+  entries: string,
+  schema: S,
+  ...changes: readonly Partial<Static<S>>[]
+) {
+  const data = (changes.length === 0 ? [{}] : changes).map((each) => exampleOf(schema, each))
+  return { ...shown(listOf(schema), { [entries]: { data, next: null } }), [ANSWER]: `A page of ${entries}.` }
 }
 
 export function shown<S extends object>(schema: S, examples: Examples): S {
@@ -349,14 +365,12 @@ function adviceHeaders(code: ErrorCode): string[] {
   ]
 }
 
-export const REQUEST_ID = "019f8b1c-6a2e-7000-9c41-2f6d0e5b7a13"
-
 /** The `param` of faults that always have the same one. */
 const params: Partial<Record<ErrorCode, string>> = { model_not_allowed: "model", model_not_found: "model" }
 
 function errorExample(code: ErrorCode, { message, param = params[code], fields }: Detail) {
   const detail = { ...(message && { message }), ...(param && { param }), ...(fields && { fields }) }
-  return errorBody(new GatewayError(code, detail), REQUEST_ID)
+  return errorBody(new GatewayError(code, detail), EXAMPLE_ID)
 }
 
 function headerReferences(...names: string[]): Record<string, { $ref: string }> {
@@ -366,7 +380,7 @@ function headerReferences(...names: string[]): Record<string, { $ref: string }> 
 const REQUEST_ID_HEADER: NonNullable<Components["headers"]>[string] = {
   description: "The request id. For a billed call it is also the id of the call in the ledger.",
   schema: { type: "string", format: "uuid" },
-  example: REQUEST_ID,
+  example: EXAMPLE_ID,
 }
 
 const orNull = (description: string) => Type.Union([Type.String(), Type.Null()], { description })
