@@ -1,3 +1,5 @@
+import type { Static, TObject, TProperties } from "@sinclair/typebox"
+import { type FieldPath, fieldAt, valueAt } from "../../wire/field.ts"
 import { addressOf, type PageQuery } from "../fragment.ts"
 import { AdminError, faultWords } from "./admin-api.ts"
 import { button, type Child, el, rowButton, setText } from "./element.ts"
@@ -19,6 +21,20 @@ export interface FormField {
 }
 
 export type FormValues = Readonly<Record<string, string>>
+
+/** A function that makes fields of a form, whose titles and units a schema says, with the values of a record. */
+export function fieldsOf<P extends TProperties>(schema: TObject<P>, record?: Static<TObject<P>>) {
+  return (name: FieldPath<P>, hint?: string, kind?: FormField["kind"]): FormField => {
+    const { title, unit } = fieldAt(schema, name)
+    return {
+      name,
+      label: unit === "usd" ? `${title} in USD` : title,
+      kind: kind ?? (unit === "usd" || unit === "time" ? unit : "text"),
+      value: String(valueAt(record, name) ?? ""),
+      ...(hint !== undefined && { hint }),
+    }
+  }
+}
 
 export const REASON: FormField = {
   name: "reason",

@@ -7,7 +7,7 @@ import { addressOf, idIn, withQuery } from "../../fragment.ts"
 import { ranges, spanOf } from "../../times.ts"
 import { ask, type ListBody, tell } from "../admin-api.ts"
 import { button, type Child, el, named, replaceElement, rowButton } from "../element.ts"
-import { openDialog } from "../form.ts"
+import { fieldsOf, openDialog } from "../form.ts"
 import { callsLink, choice, detail, entriesOf, moment, none, noteName } from "../formats.ts"
 import { part, type ViewPart, type Visit, view } from "../part.ts"
 import { columnsOf, list } from "../table.ts"
@@ -92,40 +92,21 @@ function buttons(account: AccountBody, done: () => void): HTMLElement[] {
 
 function changeAccount(path: string, account: AccountBody, done: () => void): void {
   const before: Readonly<Record<string, unknown>> = { ...account }
+  const field = fieldsOf(AccountBody, account)
   openDialog({
     title: "Change account",
     fields: [
-      { name: "name", label: "Name", value: account.name },
-      { ...EXTERNAL_ID, value: account.external_id ?? "" },
+      field("name"),
+      field("external_id", EXTERNAL_ID),
+      field("credit_limit", "How far calls can take the balance below 0."),
+      field("low_balance", "Optional. There is an event when the balance falls below it."),
+      field("price_multiplier", "For example 1.25: new calls are charged 25 % more than they cost.", "usd"),
       {
-        name: "credit_limit",
-        label: "Credit limit in USD",
-        hint: "How far calls can take the balance below 0.",
-        kind: "usd",
-        value: account.credit_limit,
-      },
-      {
-        name: "low_balance",
-        label: "Low balance in USD",
-        hint: "Optional. There is an event when the balance falls below it.",
-        kind: "usd",
-        value: account.low_balance ?? "",
-      },
-      {
-        name: "price_multiplier",
-        label: "Price multiplier",
-        hint: "For example 1.25: new calls are charged 25 % more than they cost.",
-        kind: "usd",
-        value: account.price_multiplier,
-      },
-      {
-        name: "may_manage_keys",
-        label: "Customers make and rotate keys",
-        kind: [
+        ...field("may_manage_keys", undefined, [
           ["false", "no"],
           ["true", "yes"],
-        ],
-        value: String(account.may_manage_keys),
+        ]),
+        label: "Customers make and rotate keys",
       },
     ],
     submit: "Change",

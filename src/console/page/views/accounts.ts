@@ -6,7 +6,7 @@ import { addressOf, withQuery } from "../../fragment.ts"
 import { spanOf } from "../../times.ts"
 import { ask, type ListBody, ownId, tell } from "../admin-api.ts"
 import { button, el, named } from "../element.ts"
-import { type FormField, filled, openDialog } from "../form.ts"
+import { fieldsOf, filled, openDialog } from "../form.ts"
 import { ago, chip, usd } from "../formats.ts"
 import { noteAddress, type Visit, view } from "../part.ts"
 import { spark } from "../plot.ts"
@@ -111,17 +111,14 @@ export function accountChip(suspended: boolean): HTMLElement {
     : chip("active", "Its calls are accepted.")
 }
 
-export const EXTERNAL_ID: FormField = {
-  name: "external_id",
-  label: "External id",
-  hint: "Optional. Your own id of the account.",
-}
+export const EXTERNAL_ID = "Optional. Your own id of the account."
 
 function openAccount(): void {
   const id = ownId()
+  const field = fieldsOf(AccountBody)
   openDialog({
     title: "Create account",
-    fields: [{ name: "name", label: "Name" }, EXTERNAL_ID],
+    fields: [field("name"), field("external_id", EXTERNAL_ID)],
     submit: "Open",
     async act({ name, ...values }) {
       await tell("POST", "/accounts", { id, name, ...filled(values) })

@@ -3,7 +3,7 @@ import { GrantBody } from "../../../wire/credit-bodies.ts"
 import { creditKinds } from "../../../wire/credits.ts"
 import { ask, type ListBody, ownId, tell } from "../admin-api.ts"
 import { type Child, el, named } from "../element.ts"
-import { choices, filled, openDialog, REASON, rowActions } from "../form.ts"
+import { choices, fieldsOf, filled, openDialog, REASON, rowActions } from "../form.ts"
 import { callLink, none, usd } from "../formats.ts"
 import type { ViewPart, Visit } from "../part.ts"
 import { columnsOf, list } from "../table.ts"
@@ -51,40 +51,18 @@ function voiding({ id, amount, left }: GrantBody, done: () => void): Child {
 
 export function addCredit({ id: account_id, name }: AccountBody, done: () => void): void {
   const id = ownId()
+  const field = fieldsOf(GrantBody)
   openDialog({
     title: "Add credit",
     text: el("p", "Add credit to ", named(name), "."),
     fields: [
-      {
-        name: "amount",
-        label: "Amount in USD",
-        hint: "For example 25 or 0.50. A negative amount is a correction.",
-        kind: "usd",
-      },
+      field("amount", "For example 25 or 0.50. A negative amount is a correction."),
       REASON,
-      { name: "kind", label: "Kind", kind: [["", "as usual"], ...choices(creditKinds)] },
-      {
-        name: "priority",
-        label: "Priority",
-        hint: "Optional. 0 to 100: calls spend the smallest first. The default is 50.",
-      },
-      {
-        name: "effective_at",
-        label: "Effective",
-        hint: "Optional. When it comes to the balance, in UTC.",
-        kind: "time",
-      },
-      {
-        name: "expires_at",
-        label: "Expires",
-        hint: "Optional. When what is left expires, in UTC.",
-        kind: "time",
-      },
-      {
-        name: "source_ref",
-        label: "Reference",
-        hint: "Optional. The id of a payment, which is credited once.",
-      },
+      field("kind", undefined, [["", "as usual"], ...choices(creditKinds)]),
+      field("priority", "Optional. 0 to 100: calls spend the smallest first. The default is 50."),
+      field("effective_at", "Optional. When it comes to the balance, in UTC."),
+      field("expires_at", "Optional. When what is left expires, in UTC."),
+      field("source_ref", "Optional. The id of a payment, which is credited once."),
     ],
     submit: "Add credit",
     act: ({ priority, ...values }) =>

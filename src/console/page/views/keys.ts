@@ -8,6 +8,7 @@ import {
   type Action,
   type FormField,
   type FormValues,
+  fieldsOf,
   filled,
   linesIn,
   openDialog,
@@ -200,33 +201,30 @@ export function limitFields(limit: KeyBody["spending_limit"]): readonly FormFiel
 }
 
 /** The group of a key, and the tags of its calls (D94). */
-function tagFields({ group, labels, required_tags, client_tags }: KeyBody): readonly FormField[] {
+function tagFields(key: KeyBody): readonly FormField[] {
+  const field = fieldsOf(KeyBody, key)
   return [
-    { name: "group", label: "Group", hint: "For budgets: a path such as acme/search.", value: group ?? "" },
+    field("group", "For budgets: a path such as acme/search."),
     {
-      name: "labels",
-      label: "Labels",
-      hint: "Tags of all its calls, one per line, such as team=search. No client can change them.",
-      kind: "lines",
-      value: Object.entries(labels)
+      ...field(
+        "labels",
+        "Tags of all its calls, one per line, such as team=search. No client can change them.",
+        "lines",
+      ),
+      value: Object.entries(key.labels)
         .map((tag) => tag.join("="))
         .join("\n"),
     },
     {
-      name: "required_tags",
-      label: "Required tags",
-      hint: "Names, one per line. A call without one of them is refused.",
-      kind: "lines",
-      value: required_tags.join("\n"),
+      ...field("required_tags", "Names, one per line. A call without one of them is refused.", "lines"),
+      value: key.required_tags.join("\n"),
     },
     {
-      name: "client_tags",
-      label: "Tags and end users of clients",
-      kind: [
+      ...field("client_tags", undefined, [
         ["accepted", "recorded"],
         ["ignored", "ignored"],
-      ],
-      value: client_tags,
+      ]),
+      label: "Tags and end users of clients",
     },
   ]
 }
