@@ -8,7 +8,6 @@ import { MoveBody } from "../wire/moves.ts"
 import { type AdminContext, adminCommand, listAll, listCommand } from "./admin-command.ts"
 import { CliError, UsageError, withRetryHint } from "./cli-error.ts"
 import type { Group } from "./command.ts"
-import { briefMoment } from "./moment.ts"
 import { columnsOf, linesOf, usd } from "./screen.ts"
 import { idNamed, REASON, timeAhead, timeOf } from "./typed-words.ts"
 
@@ -195,7 +194,7 @@ export const accounts: Group = {
       entry: GrantBody,
       columns: [
         creditColumn("id", { spare: 1 }),
-        creditColumn("created_at", { of: ({ created_at }) => briefMoment(created_at, Date.now()) }),
+        creditColumn("created_at", { as: "brief" }),
         ...creditColumn.each("amount", "left"),
         creditColumn("kind", { spare: 3 }),
         creditColumn("priority", { spare: 4 }),

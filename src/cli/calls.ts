@@ -6,7 +6,7 @@ import type { Query } from "./admin-client.ts"
 import { type AdminContext, adminCommand, listCommand } from "./admin-command.ts"
 import type { Given } from "./command.ts"
 import { tagsText } from "./keys.ts"
-import { briefMoment, span } from "./moment.ts"
+import { span } from "./moment.ts"
 import {
   type CardLine,
   type Column,
@@ -63,7 +63,7 @@ export const calls = listCommand({
   },
   entry: CallBody,
   columns: [
-    column("started_at", { of: ({ started_at }) => briefMoment(started_at, Date.now()) }),
+    column("started_at", { as: "brief" }),
     column("id"),
     column("account_id", { spare: 5 }),
     column("model", { least: 8 }),

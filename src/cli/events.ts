@@ -2,7 +2,6 @@ import { eventTypes, FeedLine, MAX_EVENTS } from "../wire/events.ts"
 import type { Query } from "./admin-client.ts"
 import { type AdminContext, adminCommand } from "./admin-command.ts"
 import { UsageError } from "./cli-error.ts"
-import { briefMoment } from "./moment.ts"
 import { columnsOf } from "./screen.ts"
 import { timeOf } from "./typed-words.ts"
 
@@ -69,7 +68,7 @@ function showEvents(context: AdminContext, data: readonly FeedLine[], query: Que
     {
       rows: data,
       columns: [
-        column("time", { of: ({ time }) => briefMoment(time, Date.now()) }),
+        column("time", { as: "brief" }),
         ...column.each("type", "id"),
         { title: "SUBJECT", of: ({ subject }) => subject, spare: 1 },
         { title: "KIND", of: kindOf, spare: 2 },

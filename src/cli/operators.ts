@@ -3,7 +3,6 @@ import { roles } from "../wire/roles.ts"
 import { type AdminContext, adminCommand, listAll, listCommand } from "./admin-command.ts"
 import { UsageError } from "./cli-error.ts"
 import type { Group } from "./command.ts"
-import { briefMoment } from "./moment.ts"
 import { columnsOf, linesOf } from "./screen.ts"
 import { idNamed, timeAhead, timeOf } from "./typed-words.ts"
 
@@ -112,7 +111,7 @@ export const log = listCommand({
   },
   entry: ChangeBody,
   columns: [
-    changed("at", { of: ({ at }) => briefMoment(at, Date.now()) }),
+    changed("at", { as: "brief" }),
     changed("actor", { least: 8 }),
     changed("role", { spare: 3 }),
     changed("address", { spare: 4 }),

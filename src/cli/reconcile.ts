@@ -170,8 +170,7 @@ async function matchRequests(
   )
   if (reported.length === 0) return null
   const [from, to] = [from_ms - STEP_MS.hour, to_ms].map((ms) => new Date(ms).toISOString())
-  const every = { limit: Number.POSITIVE_INFINITY, after: null }
-  const { data } = await listAll(context, "/calls", { from: from ?? "", to: to ?? "" }, CallBody, every)
+  const { data } = await listAll(context, "/calls", { from: from ?? "", to: to ?? "" }, CallBody)
   const calls = new Map(data.map((call) => [call.provider_request_id, call]))
   const attempts = new Set(
     data.flatMap((call) => (call.attempts ?? []).map((attempt) => attempt.provider_request_id)),

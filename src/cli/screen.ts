@@ -2,7 +2,7 @@ import type { Static, TObject, TProperties } from "@sinclair/typebox"
 import { groupDigits } from "../money.ts"
 import { type Paint, painter } from "../start/paint.ts"
 import { eachOf, type FieldPath, fieldAt, valueAt } from "../wire/field.ts"
-import { moment, span } from "./moment.ts"
+import { briefMoment, moment, span } from "./moment.ts"
 
 export interface Screen {
   /** Columns of the terminal; null if it is not a terminal. */
@@ -47,6 +47,7 @@ const FORMATS = {
   point: { print: String, align: "point" },
   ms: { print: (value: string | number) => span(Number(value)), align: "right" },
   time: { print: (value: string | number) => moment(String(value)), align: "left" },
+  brief: { print: (value: string | number) => briefMoment(String(value), Date.now()), align: "left" },
   percent: {
     print: (value: string | number) => `${Number(value) > 0 ? "+" : ""}${value} %`,
     align: "right",
