@@ -6,8 +6,6 @@ import { type Provider, startProvider } from "../support/provider.ts"
 import { type Crowd, plantCrowd } from "./crowd.ts"
 import { axeFaults, MISPLACED } from "./layout.ts"
 
-/** Room for a browser on a busy machine. */
-const TEST_MS = 60_000
 /** The folder for pictures of each page, which people look at; none are made without it. */
 const PICTURES = process.env.SCREENSHOTS
 /** Places are the same in both; a person looks at both. */
@@ -32,12 +30,12 @@ describe.skipIf(browserless("pages fit their window"))(`in headless Chromium (${
     await page.getByLabel("Admin token").fill(ADMIN_TOKEN)
     await page.keyboard.press("Enter")
     await page.getByRole("heading", { level: 1, name: "Overview" }).waitFor()
-  }, TEST_MS)
+  })
   afterAll(async () => {
     await browser.close()
     await gateway.stop()
     await provider.stop()
-  }, TEST_MS)
+  })
 
   /** Fails if something leaves its place at a width, or axe-core finds something in a colour scheme. */
   async function expectReadable(name: string): Promise<void> {
@@ -84,43 +82,31 @@ describe.skipIf(browserless("pages fit their window"))(`in headless Chromium (${
     ["events", () => "#/events"],
     ["log", () => "#/log"],
     ["audit", () => "#/audit"],
-  ])(
-    "D50 nothing of %s leaves its card or the window, or is unreadable",
-    async (name, hash) => {
-      await visit(hash())
-      await expectReadable(name)
-    },
-    TEST_MS,
-  )
+  ])("D50 nothing of %s leaves its card or the window, or is unreadable", async (name, hash) => {
+    await visit(hash())
+    await expectReadable(name)
+  })
 
-  test(
-    "D104 the same of the page of a key's holder, and of a receipt there",
-    async () => {
-      await page.goto(`${gateway.url}/account`)
-      await page.getByLabel("API key").fill(crowd.key)
-      await page.keyboard.press("Enter")
-      const first = page.getByRole("table", { name: "Calls" }).getByRole("link").first()
-      await first.waitFor()
-      await page.getByRole("table", { name: "Usage" }).waitFor()
-      await expectReadable("own-account")
-      await first.click()
-      await page.getByRole("region", { name: "Timeline" }).waitFor()
-      await expectReadable("own-receipt")
-      await page.goto(`${gateway.url}/account#/statements/${new Date().toISOString().slice(0, 7)}`)
-      await page.getByRole("table", { name: "Charges" }).waitFor()
-      await expectReadable("own-statement")
-    },
-    TEST_MS,
-  )
+  test("D104 the same of the page of a key's holder, and of a receipt there", async () => {
+    await page.goto(`${gateway.url}/account`)
+    await page.getByLabel("API key").fill(crowd.key)
+    await page.keyboard.press("Enter")
+    const first = page.getByRole("table", { name: "Calls" }).getByRole("link").first()
+    await first.waitFor()
+    await page.getByRole("table", { name: "Usage" }).waitFor()
+    await expectReadable("own-account")
+    await first.click()
+    await page.getByRole("region", { name: "Timeline" }).waitFor()
+    await expectReadable("own-receipt")
+    await page.goto(`${gateway.url}/account#/statements/${new Date().toISOString().slice(0, 7)}`)
+    await page.getByRole("table", { name: "Charges" }).waitFor()
+    await expectReadable("own-statement")
+  })
 
-  test(
-    "D50 the same of a dialog",
-    async () => {
-      await visit(`#/accounts/${crowd.account_id}`)
-      await page.getByRole("button", { name: "New budget" }).click()
-      await page.locator("dialog").getByLabel("Name").waitFor()
-      await expectReadable("dialog")
-    },
-    TEST_MS,
-  )
+  test("D50 the same of a dialog", async () => {
+    await visit(`#/accounts/${crowd.account_id}`)
+    await page.getByRole("button", { name: "New budget" }).click()
+    await page.locator("dialog").getByLabel("Name").waitFor()
+    await expectReadable("dialog")
+  })
 })
