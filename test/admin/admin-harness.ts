@@ -12,6 +12,7 @@ import { type calls, checkpoints, corrections, ends, holds } from "../../src/led
 import type { OperatedDatabase } from "../../src/ledger/shard-questions.ts"
 import { adminRoutes, type Operators } from "../../src/routes/admin/admin.ts"
 import { endRefused } from "../../src/routes/admin/change-log.ts"
+import { BODY } from "../../src/routes/reference/operation.ts"
 import { faultOf, ROUTING } from "../../src/routes/routing.ts"
 import { bases, endings, failures } from "../../src/wire/call.ts"
 import type { OneOrMore } from "../../src/wire/list.ts"
@@ -312,31 +313,18 @@ export async function falsify(database: Db, ...statements: readonly SQL[]): Prom
   })
 }
 
-/** A valid body for the operation at a path. */
-export function bodyFor(path: string): object {
-  const usagePage = { data: [{ start_time: 0, end_time: 3_600, results: [] }] }
-  if (path.endsWith("forget-end-user")) return { end_user: "ann" }
-  if (path.endsWith("credits")) return { amount: "1" }
-  if (path.endsWith("move")) return { to: "b" }
-  if (path.endsWith("journal/dumped")) return { month: "2026-10", hash: "0".repeat(64), archive: "x" }
-  if (path.includes("journal/")) return { month: "2026-10" }
-  if (path.endsWith("/operators")) return { name: "x", role: "read" }
-  if (path.endsWith("/sinks")) return { name: "x", url: "https://billing.example.com/" }
-  if (path.endsWith("/rotate")) return {}
-  if (path.endsWith("/sessions/end")) return { actor: "Ann" }
-  if (path.includes("/sinks/") && !path.endsWith("/replay")) return { paused: true }
-  if (path.endsWith("/replay")) return { from: "2026-03-01T00:00:00Z" }
-  if (path.endsWith("/budgets")) return { name: "x", selector: "all", amount: "1", per: "day" }
-  if (path.endsWith("/reconciliation")) return { provider: "openai", export: usagePage }
-  if (path.endsWith("/price-lists")) return { name: "x", prices: [{ price_multiplier: "0.9" }] }
-  if (path.endsWith("/assignments")) return { account_id: "00000000-0000-0000-0000-000000000000" }
-  if (path.includes("/price-lists/")) return { prices: [{ price_multiplier: "0.9" }] }
-  if (path.endsWith("/prices")) return { price_multiplier: "0.9" }
-  return /keys$|check$|reset$|void$|end$/.test(path) ? {} : { name: "x" }
+interface Described {
+  readonly parameters?: readonly { in: string; name: string; required: boolean; example: string }[]
+  readonly [BODY]?: { content: { "application/json": { examples: Record<string, { value: object }> } } }
 }
 
-/** A valid query string. */
-export function queryFor(path: string): string {
-  if (path.endsWith("/balance")) return "?at=2026-03-01"
-  return path.endsWith("/reconciliation") ? "?upstream=u&from=2026-03-01&to=2026-03-02" : ""
+/** The operations of these routes, each with a valid body and query string: the last ones of the reference. */
+export function operationsOf({ routes }: ReturnType<typeof mount>) {
+  return routes.map(({ method, path, hooks }) => {
+    const { parameters = [], [BODY]: body }: Described = hooks.detail
+    const examples = Object.values(body?.content["application/json"].examples ?? {})
+    const required = parameters.filter((each) => each.in === "query" && each.required)
+    const query = new URLSearchParams(required.map(({ name, example }): [string, string] => [name, example]))
+    return { method, path, query: `?${query}`, body: examples.at(-1)?.value }
+  })
 }

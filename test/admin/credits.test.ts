@@ -1,7 +1,7 @@
 import { beforeEach, expect, test } from "bun:test"
 import { eq, sql } from "drizzle-orm"
 import { nextId } from "../../src/id.ts"
-import { credit, MAX_BALANCE_NANO } from "../../src/ledger/accounts/credits.ts"
+import { MAX_BALANCE_NANO } from "../../src/ledger/accounts/credits.ts"
 import { accounts, credits } from "../../src/ledger/schema/tables.ts"
 import { printUsd } from "../../src/money.ts"
 import { mount, read, refusal, TOKEN, testAdmin } from "./admin-harness.ts"
@@ -259,22 +259,4 @@ test("GET credits lists them newest first, each once, whatever the page, also th
   expect(body.data as unknown).toMatchObject([
     { id: ids[4], amount: "5", kind: "payment", left: "5", reason: null, created_at: expect.any(String) },
   ])
-})
-
-test.each([
-  ["of no account", () => `/admin/accounts/${nextId()}/credits`, { status: 404, code: "not_found" }],
-  ["of no UUID", () => "/admin/accounts/x/credits", { status: 404, code: "not_found" }],
-  ["with a bad limit", () => `${path}?limit=x`, { status: 400, param: "limit" }],
-  ["with a bad cursor", () => `${path}?after=x`, { status: 400, param: "after" }],
-  ["with an unknown parameter", () => `${path}?amount=1`, { status: 400, param: null }],
-])("GET credits %s is refused", async (_, where, expected) => {
-  expect(refusal(await adminApi.ask("GET", where()))).toMatchObject(expected)
-})
-
-test("a credit that the ledger is asked for twice is written once", async () => {
-  const order = { id: nextId(), account_id: account, amount_nano: 7n, reason: null }
-  const first = await credit(adminApi.database, order)
-  const again = await credit(adminApi.database, order)
-  expect([first.outcome, again.outcome]).toEqual(["credited", "known"])
-  expect(await balance()).toBe("0.000000007")
 })

@@ -3,7 +3,7 @@ import { sql } from "drizzle-orm"
 import type { EstimateSums } from "../../src/ledger/queue/estimates.ts"
 import { estimateBody } from "../../src/routes/admin/estimates.ts"
 import type { EstimatesBody } from "../../src/wire/estimates.ts"
-import { refusal, testAdmin } from "./admin-harness.ts"
+import { testAdmin } from "./admin-harness.ts"
 
 /** 100 calls whose output has 3.7 bytes per token and whose prompts have 4, and 900 reasoning tokens each that are not shown. */
 const HIDDEN: EstimateSums = {
@@ -136,13 +136,5 @@ describe("D92 GET /admin/estimates", () => {
     expect((await ask("?days=1&model=a")).data.map(({ calls }) => calls)).toEqual([30])
     expect((await ask("?days=30&model=a")).data.map(({ calls }) => calls)).toEqual([142])
     expect(await ask("?model=c")).toEqual({ days: 7, data: [] })
-  })
-
-  test.each(["0", "31", "-1", "1.5", "week"])("days=%s is refused", async (days) => {
-    expect(refusal(await adminApi.ask("GET", `/admin/estimates?days=${days}`))).toEqual({
-      status: 400,
-      code: "invalid_request",
-      param: "days",
-    })
   })
 })

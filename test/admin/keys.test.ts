@@ -1,7 +1,6 @@
 import { beforeEach, expect, test } from "bun:test"
 import { eq } from "drizzle-orm"
 import { checksumHolds, hashOf } from "../../src/admission/key.ts"
-import { nextId } from "../../src/id.ts"
 import { keys } from "../../src/ledger/schema/tables.ts"
 import { refusal, testAdmin } from "./admin-harness.ts"
 
@@ -79,19 +78,6 @@ test.each([
     param,
   })
   expect(await adminApi.walk(path, 10)).toEqual([])
-})
-
-test.each([
-  ["POST", () => `/admin/accounts/${nextId()}/keys`],
-  ["GET", () => `/admin/accounts/${nextId()}/keys`],
-  ["POST", () => "/admin/accounts/x/keys"],
-  ["GET", () => "/admin/accounts/x/keys"],
-  ["DELETE", () => `/admin/keys/${nextId()}`],
-  ["DELETE", () => `/admin/keys/${account}`],
-  ["DELETE", () => "/admin/keys/x"],
-])("%s keys of nobody is 404", async (method, where) => {
-  const reply = await adminApi.ask(method, where(), method === "POST" ? {} : undefined)
-  expect(refusal(reply)).toMatchObject({ status: 404, code: "not_found" })
 })
 
 test("DELETE a key revokes it, and it alone; again changes nothing", async () => {

@@ -8,7 +8,7 @@ import { openDatabase } from "../../src/ledger/database/database.ts"
 import { type Role, roles } from "../../src/wire/roles.ts"
 import { BEFORE_OPERATORS, createOldLedger } from "../ledger/old-ledger.ts"
 import { emptyDatabase } from "../support/database.ts"
-import { bodyFor, mount, queryFor, refusal, testAdmin } from "./admin-harness.ts"
+import { mount, operationsOf, refusal, testAdmin } from "./admin-harness.ts"
 
 const adminApi = await testAdmin()
 
@@ -59,21 +59,20 @@ const OPEN = [
 ]
 
 test("D101 each role may use the operations of its own and of those before it, and no other", async () => {
-  const { routes } = mount({ database: adminApi.database, deadline_ms: 10_000 })
-  const offered = new Set(routes.map(({ method, path }) => `${method} ${path}`))
+  const operations = operationsOf(mount({ database: adminApi.database, deadline_ms: 10_000 }))
+  const offered = new Set(operations.map(({ method, path }) => `${method} ${path}`))
   const listed = Object.values(LEAST).flat()
   expect([...listed, ...OPEN].filter((one) => !offered.has(one))).toEqual([])
   const made = await Promise.all(roles.map(async (role) => [role, await make(role)] as const))
-  for (const operation of offered) {
-    const [method = "", path = ""] = operation.split(" ")
+  for (const { method, path, query, body } of operations) {
+    const operation = `${method} ${path}`
     const least =
       roles.find((role) => role !== "read" && LEAST[role].includes(operation)) ??
       (method === "GET" || OPEN.includes(operation) ? "read" : null)
     expect([operation, least]).not.toEqual([operation, null])
     const own = path.replace(":id", nextId())
-    const body = method === "POST" || method === "PATCH" ? bodyFor(own) : undefined
     const replies = made.map(async ([role, operator]) => {
-      const reply = await ask(operator, method, own + queryFor(own), body && { ...body, ...named(path) })
+      const reply = await ask(operator, method, own + query, body && { ...body, ...named(path) })
       const is_refused = reply.status === 403 && reply.body.error.code === "role_required"
       const is_allowed = roles.indexOf(role) >= roles.indexOf(least ?? "admin")
       expect([operation, role, !is_refused]).toEqual([operation, role, is_allowed])

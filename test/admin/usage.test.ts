@@ -8,7 +8,7 @@ import { corrections, ends, holds } from "../../src/ledger/schema/tables.ts"
 import { printUsd } from "../../src/money.ts"
 import { csvRows } from "../../src/wire/csv.ts"
 import type { OperatorUsageReport, OperatorUsageSums } from "../../src/wire/usage-report.ts"
-import { falsify, plantCall, plantCalls, refusal, testAdmin } from "./admin-harness.ts"
+import { falsify, plantCall, plantCalls, testAdmin } from "./admin-harness.ts"
 
 const adminApi = await testAdmin()
 
@@ -58,17 +58,9 @@ describe("D48 what is summed", () => {
     })
     await plantCall(adminApi.database, { ...at, state: "released", charge_nano: 0n, failure: "client_left" })
     const sums = {
-      calls: 5,
-      abandoned: 1,
-      prompt_tokens: 30,
-      cached_tokens: 12,
-      completion_tokens: 60,
-      charge: "0.000011001",
-      cost: "0.000011001",
-      profit: "0",
-      provider_cost: "0",
-      overage: "0.000002",
-      buckets: NO_BUCKETS,
+      ...zero,
+      ...{ calls: 5, abandoned: 1, prompt_tokens: 30, cached_tokens: 12, completion_tokens: 60 },
+      ...{ charge: "0.000011001", cost: "0.000011001", overage: "0.000002" },
     }
     expect(await usage(`account=${account_id}&from=2026-03-01&to=2026-03-02`)).toEqual({
       from: "2026-03-01T00:00:00.000Z",
@@ -164,31 +156,13 @@ describe("D48 what is summed", () => {
     await plantCall(adminApi.database, { ...expired, ended_at, corrected: { charge_nano: 2n, corrected_at } })
     const march = await usage(`account=${account_id}&from=2026-03-01&to=2026-04-01`)
     expect(march.total).toEqual({
-      calls: 2,
-      abandoned: 0,
-      prompt_tokens: 20,
-      cached_tokens: 8,
-      completion_tokens: 40,
-      charge: "0.000000014",
-      cost: "0.000000014",
-      profit: "0",
-      provider_cost: "0",
-      overage: "0",
-      buckets: NO_BUCKETS,
+      ...{ ...zero, calls: 2, prompt_tokens: 20, cached_tokens: 8, completion_tokens: 40 },
+      ...{ charge: "0.000000014", cost: "0.000000014" },
     })
     const april = await usage(`account=${account_id}&from=2026-04-01&to=2026-05-01`)
     expect(april.total).toEqual({
-      calls: 0,
-      abandoned: 0,
-      prompt_tokens: 2 - 10,
-      cached_tokens: 0 - 4,
-      completion_tokens: 5 - 20,
-      charge: "-0.000000002",
-      cost: "-0.000000002",
-      profit: "0",
-      provider_cost: "0",
-      overage: "0.000000002",
-      buckets: NO_BUCKETS,
+      ...{ ...zero, prompt_tokens: 2 - 10, cached_tokens: 0 - 4, completion_tokens: 5 - 20 },
+      ...{ charge: "-0.000000002", cost: "-0.000000002", overage: "0.000000002" },
     })
     const both = await usage(`account=${account_id}&from=2026-03-01&to=2026-05-01`)
     expect([both.total.calls, both.total.charge]).toEqual([2, "0.000000012"])
@@ -271,32 +245,6 @@ describe("D48 the range", () => {
   ])("%s is from %s to %s", async (query, from, to) => {
     expect(await usage(query)).toMatchObject({ from, to })
   })
-
-  test.each([
-    ["from=2024-01-01&to=2025-01-01T00:00:00.001Z", "from"],
-    ["from=2026-11-01&to=2026-12-02T00:00:00.001Z&by=hour", "from"],
-    ["from=2026-11-02&to=2026-11-01", "from"],
-    ["from=9999-01-01", "from"],
-    ["from=2026-02-30", "from"],
-    ["from=yesterday", "from"],
-    ["to=2026-11", "to"],
-    ["by=week", "by"],
-    ["by=", "by"],
-    ["by=day&by=day", "by"],
-    ["by=day,model,day", "by"],
-    ["by=day,week", "by"],
-    ["by=model,operation,key,session,day", "by"],
-    ["by=day,hour&from=2026-01-01&to=2026-03-01", "from"],
-    ["account=x", "account"],
-    ["key=x", "key"],
-    ["model=", "model"],
-    ["state=open", null],
-    ["limit=1", null],
-    ["groupby=day", null],
-  ])("%s is 400", async (query, param) => {
-    const reply = await adminApi.ask("GET", `/admin/usage?${query}`)
-    expect(refusal(reply)).toEqual({ status: 400, code: "invalid_request", param })
-  })
 })
 
 test("D48 whatever it is summed by, it is the same sum; ranges that meet add up; filters narrow", async () => {
@@ -365,16 +313,13 @@ function summed(calls: readonly Closed[]): OperatorUsageSums {
   const money = (of: (call: Closed) => bigint) =>
     printUsd(calls.reduce((total, call) => total + of(call), 0n))
   return {
+    ...zero,
     calls: calls.length,
-    abandoned: 0,
     prompt_tokens: sum(({ prompt_tokens }) => prompt_tokens),
     cached_tokens: sum(({ prompt_tokens }) => prompt_tokens >> 1),
     completion_tokens: sum(({ completion_tokens }) => completion_tokens),
     charge: money(({ charge_nano }) => charge_nano),
     cost: money(({ charge_nano }) => charge_nano),
-    profit: "0",
-    provider_cost: "0",
-    buckets: NO_BUCKETS,
     overage: money(({ amount_nano, charge_nano }) =>
       charge_nano > amount_nano ? charge_nano - amount_nano : 0n,
     ),
@@ -388,16 +333,13 @@ function added(groups: readonly OperatorUsageSums[]): OperatorUsageSums {
   const money = (of: (group: OperatorUsageSums) => string) =>
     printUsd(groups.reduce((total, group) => total + nanoOf(of(group)), 0n))
   return {
+    ...zero,
     calls: sum(({ calls }) => calls),
-    abandoned: sum(({ abandoned }) => abandoned),
     prompt_tokens: sum(({ prompt_tokens }) => prompt_tokens),
     cached_tokens: sum(({ cached_tokens }) => cached_tokens),
     completion_tokens: sum(({ completion_tokens }) => completion_tokens),
     charge: money(({ charge }) => charge),
     cost: money(({ cost }) => cost),
-    profit: money(({ profit }) => profit),
-    provider_cost: money(({ provider_cost }) => provider_cost),
-    buckets: NO_BUCKETS,
     overage: money(({ overage }) => overage),
   }
 }
