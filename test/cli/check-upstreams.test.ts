@@ -120,6 +120,15 @@ describe("D84 the smallest request that costs nothing", () => {
       refused(412, "Account acme is suspended, possibly"),
       { upstream: { provider: "fireworks" } },
     ],
+    [
+      `false upstream first: base_url ends with /v1, and the gateway appends /v1/messages to it${NO_PRESET} | Remove /v1 from the end of upstreams.first.base_url.`,
+      json(404, {}),
+      { upstream: { family: "messages" } },
+    ],
+    [
+      `false upstream first: answers with an error (status 500): oops${NO_PRESET} | Try again later, or ask the provider.`,
+      refused(500, "oops"),
+    ],
     [`true upstream first: reachable, but the key is rate-limited now${NO_PRESET}`, refused(429, "slow")],
     [
       `false upstream first, key b: refuses the key (status 401)${NO_PRESET} | Correct this key.`,

@@ -20,20 +20,18 @@ import { SinksBody } from "../../src/wire/sinks.ts"
 import { OperatorUsageReport } from "../../src/wire/usage-report.ts"
 import { settled } from "../ledger/test-database.ts"
 import { emptyDatabase } from "../support/database.ts"
-import { ADMIN_TOKEN, CHAT, chat, startGateway, until } from "../support/gateway.ts"
-import { chatCompletion, heldBack, json, startProvider, usage } from "../support/provider.ts"
+import { ADMIN_TOKEN, CHAT, chat, until } from "../support/gateway.ts"
+import { chatCompletion, heldBack, json, usage } from "../support/provider.ts"
 import { DatabaseProxy } from "../support/proxy.ts"
+import { testGateway } from "../support/test-gateway.ts"
 import { type Ended, Shell, type, wordsOf } from "./command.ts"
 
+const HELLO = json(200, chatCompletion("hello", { usage: usage(1_200, 5, 200) }))
+const { provider, gateway } = await testGateway({}, HELLO)
 /** To its database, by a URL. */
-let way: DatabaseProxy
-/** An account with a balance, a key and one call. */
-
-const provider = await startProvider()
-provider.reply(json(200, chatCompletion("hello", { usage: usage(1_200, 5, 200) })))
-const gateway = await startGateway(provider)
-way = await DatabaseProxy.start(gateway.address)
+const way = await DatabaseProxy.start(gateway.address)
 const shell = new Shell(here())
+/** An account with a balance, a key and one call. */
 const account = await gateway.account("10")
 const name = `Known ${account.id}`
 await gateway.admin("PATCH", `/accounts/${account.id}`, { name })
@@ -41,10 +39,7 @@ const answer = await chat(gateway, account.key)
 const known = { ...account, name, call: answer.headers.get("x-request-id") ?? "" }
 knowFormats()
 afterAll(async () => {
-  expect(await gateway.audit()).toMatchObject({ open_holds: 0, violations: [] })
   await way.stop()
-  await gateway.stop()
-  await provider.stop()
   shell.remove()
 })
 

@@ -8,8 +8,9 @@ import { compareUsage } from "../../src/reconciliation/compared-usage.ts"
 import { readUsageExport } from "../../src/reconciliation/usage-export.ts"
 import type { ComparedUsage, ReconciledSums } from "../../src/wire/reconciliation.ts"
 import { falsify } from "../ledger/test-database.ts"
-import { ADMIN_TOKEN, CHAT, chat, startGateway, type TestGateway } from "../support/gateway.ts"
-import { HELLO, json, type Provider, startProvider } from "../support/provider.ts"
+import { ADMIN_TOKEN, CHAT, chat } from "../support/gateway.ts"
+import { HELLO, json } from "../support/provider.ts"
+import { testGateway } from "../support/test-gateway.ts"
 import { type } from "./command.ts"
 
 /** D98: a provider's usage export beside the journal. */
@@ -18,6 +19,25 @@ const HOUR_MS = 3_600_000
 const NINE_MS = Date.parse("2026-11-20T09:00:00Z")
 const LATER_MS = NINE_MS + 72 * HOUR_MS
 
+const KEYS = ["a", "b"].map((name) => ({ name, api_key: `sk-${name}` }))
+const { provider, gateway } = await testGateway(
+  (provider_url) => ({
+    upstreams: { openai: { family: "chat", base_url: `${provider_url}/v1`, keys: KEYS } },
+    models: [
+      {
+        name: CHAT,
+        family: "chat",
+        upstreams: [{ use: "openai" }],
+        price: { input: "1", cached_input: "0.1", output: "4" },
+        max_output_tokens: 1000,
+      },
+    ],
+  }),
+  HELLO,
+)
+
+const ACCESS = { TOLLGATE_URL: gateway.url, TOLLGATE_ADMIN_TOKEN: ADMIN_TOKEN }
+
 /** A bucket of OpenAI's usage API, grouped by model and key. */
 const openAiBucket = (start_ms: number, results: readonly object[], width_ms = HOUR_MS) => ({
   object: "bucket",
@@ -25,18 +45,8 @@ const openAiBucket = (start_ms: number, results: readonly object[], width_ms = H
   end_time: (start_ms + width_ms) / 1_000,
   results: results.map((result) => ({
     object: "organization.usage.completions.result",
-    input_tokens: 0,
-    output_tokens: 0,
-    input_cached_tokens: 0,
-    input_audio_tokens: 0,
-    output_audio_tokens: 0,
-    num_model_requests: 0,
-    project_id: null,
-    user_id: null,
-    api_key_id: null,
-    model: "gpt-5-mini-2025-08-07",
-    batch: false,
-    service_tier: null,
+    ...{ input_tokens: 0, output_tokens: 0, input_cached_tokens: 0, num_model_requests: 0 },
+    ...{ api_key_id: null, model: "gpt-5-mini-2025-08-07", batch: false, service_tier: null },
     ...result,
   })),
 })
@@ -384,27 +394,10 @@ describe("D98 a difference is explained", () => {
 })
 
 describe("D98 tollgate reconcile", () => {
-  let provider: Provider
-  let gateway: TestGateway
   let folder: string
   let key: string
 
   beforeAll(async () => {
-    provider = await startProvider()
-    provider.reply(HELLO)
-    const keys = ["a", "b"].map((name) => ({ name, api_key: `sk-${name}` }))
-    gateway = await startGateway(provider, {
-      upstreams: { openai: { family: "chat", base_url: `${provider.url}/v1`, keys } },
-      models: [
-        {
-          name: CHAT,
-          family: "chat",
-          upstreams: [{ use: "openai" }],
-          price: { input: "1", cached_input: "0.1", output: "4" },
-          max_output_tokens: 1000,
-        },
-      ],
-    })
     folder = await mkdtemp(join(tmpdir(), "tollgate-reconcile-"))
     ;({ key } = await gateway.account("1"))
     // So many that each of the two keys is used.
@@ -413,11 +406,7 @@ describe("D98 tollgate reconcile", () => {
     await chat(gateway, key)
     await moveToThePast()
   })
-  afterAll(async () => {
-    await gateway.stop()
-    await provider.stop()
-    await rm(folder, { recursive: true, force: true })
-  })
+  afterAll(() => rm(folder, { recursive: true, force: true }))
 
   /** The calls as they would be if they had been made at half past nine. */
   async function moveToThePast(): Promise<void> {
@@ -436,10 +425,7 @@ describe("D98 tollgate reconcile", () => {
   async function run(results: readonly object[], ...words: readonly string[]) {
     const file = join(folder, "usage.json")
     await writeFile(file, JSON.stringify(openAiPage(openAiBucket(NINE_MS, results))))
-    return type(["reconcile", "openai", file, ...words], {
-      TOLLGATE_URL: gateway.url,
-      TOLLGATE_ADMIN_TOKEN: ADMIN_TOKEN,
-    })
+    return type(["reconcile", "openai", file, ...words], ACCESS)
   }
   const dated = { model: `${CHAT}-2025-08-07` }
   const all = { ...dated, input_tokens: 160, output_tokens: 80, num_model_requests: 16 }
@@ -503,8 +489,7 @@ describe("D98 tollgate reconcile", () => {
     const young = join(folder, "young.json")
     const begun_ms = Math.floor(Date.now() / HOUR_MS - 1) * HOUR_MS
     await writeFile(young, JSON.stringify(openAiPage(openAiBucket(begun_ms, [all]))))
-    const access = { TOLLGATE_URL: gateway.url, TOLLGATE_ADMIN_TOKEN: ADMIN_TOKEN }
-    const said = await type(["reconcile", "openai", young], access)
+    const said = await type(["reconcile", "openai", young], ACCESS)
     expect(said).toMatchObject({ code: 1, out: expect.stringContaining("too young to compare") })
     expect(said.err).toContain("nothing was compared")
     expect(await run([])).toMatchObject({ code: 1 })
@@ -589,10 +574,7 @@ describe("D98 tollgate reconcile", () => {
       `generation_id,created_at,tokens_prompt,tokens_completion,model_permaslug\n${rows.join("\n")}\n`,
     )
     const ask = (...words: readonly string[]) =>
-      type(["reconcile", "openrouter", file, "--upstream", "openai", ...words], {
-        TOLLGATE_URL: gateway.url,
-        TOLLGATE_ADMIN_TOKEN: ADMIN_TOKEN,
-      })
+      type(["reconcile", "openrouter", file, "--upstream", "openai", ...words], ACCESS)
     expect(JSON.parse((await ask("--json")).out)).toMatchObject({
       requests: { matched: 3, missing: ["gen-elsewhere"], differing: [differing[1]] },
     })
@@ -625,10 +607,7 @@ describe("D98 tollgate reconcile", () => {
   test("refuses a file of another kind", async () => {
     const file = join(folder, "costs.json")
     await writeFile(file, "{}")
-    const said = await type(["reconcile", "anthropic", file], {
-      TOLLGATE_URL: gateway.url,
-      TOLLGATE_ADMIN_TOKEN: ADMIN_TOKEN,
-    })
+    const said = await type(["reconcile", "anthropic", file], ACCESS)
     expect(said.code).toBe(1)
     expect(said.err).toContain("is not an export of anthropic's usage by model")
   })
