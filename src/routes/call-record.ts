@@ -1,12 +1,10 @@
 import type { Call } from "../call/call.ts"
-import type { Route, Upstream } from "../config/config.ts"
 import { requestId } from "../id.ts"
 import type { Gateway } from "../service/gateway.ts"
 import type { OnSettled } from "../settlement/settle.ts"
 import { passedOn, type Trace } from "../traces/trace.ts"
-import type { Attempts, Outcome } from "../upstream/forward.ts"
-import type { LostAttempt } from "../wire/call.ts"
-import { readTraceContext, type TraceHeaders } from "../wire/trace-context.ts"
+import type { Attempts } from "../upstream/forward.ts"
+import { readTraceContext } from "../wire/trace-context.ts"
 
 /** The trace of a request: recorded here, or only passed on from the client's headers; null for neither (D54). */
 export function traceOf({ tracer }: Gateway, request: Request): Trace | null {
@@ -15,52 +13,29 @@ export function traceOf({ tracer }: Gateway, request: Request): Trace | null {
   return context === null ? null : passedOn(context)
 }
 
-/** Counts the attempts at providers for one request, and writes a warning for each that failed. */
-export class RecordedAttempts implements Attempts {
-  readonly #gateway: Gateway
-  readonly #request_id: string
-  readonly #trace: Trace | null
-  readonly #operation: string
-  readonly #call: Call | null
-
-  /** `operation` is the name in the GenAI conventions (D54). `call` is null for a token count, which has no end. */
-  constructor(
-    gateway: Gateway,
-    request_id: string,
-    trace: Trace | null,
-    operation: string,
-    call: Call | null = null,
-  ) {
-    this.#gateway = gateway
-    this.#request_id = request_id
-    this.#trace = trace
-    this.#operation = operation
-    this.#call = call
-  }
-
-  attempting(route: Route): TraceHeaders | null {
-    return this.#trace?.attempting(route, this.#operation) ?? null
-  }
-
-  lost(attempt: LostAttempt): void {
-    const call = this.#call
-    if (call !== null) this.#gateway.ledger.shard(call.shard).attempted(call.attemptEntry(attempt))
-  }
-
-  attempted(upstream: Upstream, outcome: Outcome, duration_ms: number, fault: string | null): void {
-    const { metrics, log } = this.#gateway
-    metrics.attempted(upstream, outcome, duration_ms)
-    this.#trace?.attempted(outcome)
-    if (fault === null) return
-    log.warn(
-      {
-        request_id: this.#request_id,
-        upstream: upstream.name,
-        fault,
-        duration_ms: Math.round(duration_ms),
-      },
-      "upstream attempt failed",
-    )
+/**
+ * Counts the attempts at providers for one request, and writes a warning for each that failed. `operation` is the name in the
+ * GenAI conventions (D54). `call` is null for a token count, which has no end.
+ */
+export function recordedAttempts(
+  { ledger, metrics, log }: Gateway,
+  request_id: string,
+  trace: Trace | null,
+  operation: string,
+  call: Call | null = null,
+): Attempts {
+  return {
+    attempting: (route) => trace?.attempting(route, operation) ?? null,
+    lost(attempt) {
+      if (call !== null) ledger.shard(call.shard).attempted(call.attemptEntry(attempt))
+    },
+    attempted(upstream, outcome, duration_ms, fault) {
+      metrics.attempted(upstream, outcome, duration_ms)
+      trace?.attempted(outcome)
+      if (fault === null) return
+      const rounded = { fault, duration_ms: Math.round(duration_ms) }
+      log.warn({ request_id, upstream: upstream.name, ...rounded }, "upstream attempt failed")
+    },
   }
 }
 

@@ -30,7 +30,7 @@ import {
   TokenCount,
 } from "../wire/count-tokens.ts"
 import { FieldTexts, readLargeBody } from "../wire/json.ts"
-import { RecordedAttempts, traceOf } from "./call-record.ts"
+import { recordedAttempts, traceOf } from "./call-record.ts"
 import { ofVendor, vendorHeaders } from "./messages.ts"
 import { rateHeaders } from "./rate-headers.ts"
 import {
@@ -94,7 +94,7 @@ async function count(gateway: Gateway, request: Request, vendor: string | null):
         signal: answer_wait.signal,
       },
       breakers,
-      new RecordedAttempts(gateway, id, trace, "count_tokens"),
+      recordedAttempts(gateway, id, trace, "count_tokens"),
     )
     const collected = collect({
       source: reply.body,

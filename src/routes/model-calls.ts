@@ -15,7 +15,7 @@ import { forward, type Outgoing } from "../upstream/forward.ts"
 import type { Reply } from "../upstream/reply.ts"
 import { type Failure, failures, genAiOperation } from "../wire/call.ts"
 import { type FieldTexts, readLargeBody } from "../wire/json.ts"
-import { noteDurable, RecordedAttempts, recordIn, traceOf } from "./call-record.ts"
+import { noteDurable, recordedAttempts, recordIn, traceOf } from "./call-record.ts"
 import { idempotencyOf, replayAnswer } from "./idempotency.ts"
 import { type Answering, answerJson, answerStream, drainPolicy, stoppedError } from "./model-answers.ts"
 import { errorWithRate, rateHeaders, withRate } from "./rate-headers.ts"
@@ -89,7 +89,7 @@ async function forwardParsed<Body extends NamedModel>(
     call.model.routes,
     outgoing(gateway, call, operation.changes(body), texts, passed, answer_wait),
     gateway.breakers,
-    new RecordedAttempts(gateway, call.hold.id, call.trace, genAiOperation(operation.name), call),
+    recordedAttempts(gateway, call.hold.id, call.trace, genAiOperation(operation.name), call),
   )
 }
 
