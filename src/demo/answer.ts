@@ -1,5 +1,6 @@
 import type { Static, TSchema } from "@sinclair/typebox"
 import { Value } from "@sinclair/typebox/value"
+import { tokensOf } from "./tokens.ts"
 
 /** The answers of the demo's models: a fact about Tollgate, selected by the words of the question. Deterministic. */
 
@@ -76,7 +77,7 @@ export function unknownModel(model: string): DemoError {
 const MAX_ECHO_CHARS = 160
 
 /** The answer to `question`. Each further choice of a call has another topic. */
-export function answer(question: string, style: DemoSize, choice: number): string {
+function answer(question: string, style: DemoSize, choice: number): string {
   const topic = topicOf(question, choice)
   const quoted = echo(question)
   if (style === "small") return `You asked: “${quoted}” ${topic.short}`
@@ -86,6 +87,13 @@ export function answer(question: string, style: DemoSize, choice: number): strin
     topic.long,
     "One more thing: no model wrote this. The demo has a simulated provider in the gateway's process, which counts its tokens and reports them like a real one. The charge is real: look up the call by its x-request-id.",
   ].join("\n\n")
+}
+
+/** The answer to `question` in at most `limit` tokens. */
+export function cutAnswer(question: string, style: DemoSize, choice: number, limit: number) {
+  const whole = tokensOf(answer(question, style, choice))
+  const tokens = whole.slice(0, limit)
+  return { text: tokens.join(""), tokens: tokens.length, is_cut: tokens.length < whole.length }
 }
 
 function topicOf(question: string, choice: number): Topic {

@@ -1,6 +1,6 @@
 import { type Static, Type } from "@sinclair/typebox"
-import { answer, checked, type DemoAnswer, type DemoSize, styleOf, wordsOf } from "./answer.ts"
-import { type PrefixCache, promptTokens, textOf, tokensOf } from "./tokens.ts"
+import { checked, cutAnswer, type DemoAnswer, type DemoSize, styleOf, wordsOf } from "./answer.ts"
+import { type PrefixCache, promptTokens, textOf } from "./tokens.ts"
 
 const Limit = Type.Optional(Type.Union([Type.Integer({ minimum: 1 }), Type.Null()]))
 
@@ -24,7 +24,7 @@ interface Choice {
   readonly index: number
   readonly text: string
   readonly tokens: number
-  readonly finish_reason: "stop" | "length"
+  readonly finish_reason: string
 }
 
 interface Completion {
@@ -48,9 +48,10 @@ function complete(call: ChatCall, style: DemoSize, cache: PrefixCache): Completi
   const prompt = promptTokens(call)
   const limit = Math.max(call.max_tokens ?? 0, call.max_completion_tokens ?? 0) || Number.POSITIVE_INFINITY
   const question = textOf(call.messages.findLast(({ role }) => role === "user") ?? call.messages.at(-1))
-  const choices = Array.from({ length: call.n ?? 1 }, (_, index) =>
-    choose(answer(question, style, index), index, limit),
-  )
+  const choices = Array.from({ length: call.n ?? 1 }, (_, index) => {
+    const { text, tokens, is_cut } = cutAnswer(question, style, index, limit)
+    return { index, text, tokens, finish_reason: is_cut ? "length" : "stop" }
+  })
   return {
     id: newId("chatcmpl-"),
     created: Math.floor(Date.now() / 1000),
@@ -58,13 +59,6 @@ function complete(call: ChatCall, style: DemoSize, cache: PrefixCache): Completi
     choices,
     usage: usageOf(prompt.length, cache.cachedTokens(prompt), choices),
   }
-}
-
-function choose(text: string, index: number, limit: number): Choice {
-  const tokens = tokensOf(text)
-  return tokens.length <= limit
-    ? { index, text, tokens: tokens.length, finish_reason: "stop" }
-    : { index, text: tokens.slice(0, limit).join(""), tokens: limit, finish_reason: "length" }
 }
 
 function usageOf(prompt_tokens: number, cached_tokens: number, choices: readonly Choice[]) {

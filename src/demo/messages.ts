@@ -1,7 +1,7 @@
 import { type Static, Type } from "@sinclair/typebox"
-import { answer, checked, type DemoAnswer, DemoError, wordsOf } from "./answer.ts"
+import { checked, cutAnswer, type DemoAnswer, DemoError, wordsOf } from "./answer.ts"
 import { newId } from "./chat.ts"
-import { type PrefixCache, promptTokens, textOf, tokensOf } from "./tokens.ts"
+import { type PrefixCache, promptTokens, textOf } from "./tokens.ts"
 
 export const messagesModel = "demo-messages"
 
@@ -20,8 +20,7 @@ export function completeMessage(body: unknown, cache: PrefixCache): DemoAnswer {
   const call = checked(MessagesCall, body, (param) => `${param ?? "body"}: Field required or invalid`)
   if (call.model !== messagesModel) throw new DemoError(404, "not_found_error", "model: not found")
   const question = questionOf(call.messages)
-  const tokens = tokensOf(answer(question, "small", 0))
-  const generated = tokens.slice(0, call.max_tokens)
+  const { text, tokens: output_tokens, is_cut } = cutAnswer(question, "small", 0, call.max_tokens)
   const message = {
     id: newId("msg_"),
     type: "message",
@@ -29,14 +28,11 @@ export function completeMessage(body: unknown, cache: PrefixCache): DemoAnswer {
     model: call.model,
     stop_sequence: null,
   }
-  const stop_reason = generated.length < tokens.length ? "max_tokens" : "end_turn"
+  const stop_reason = is_cut ? "max_tokens" : "end_turn"
   const usage = inputOf(call, cache)
-  const text = generated.join("")
   if (call.stream !== true) {
     const content = [{ type: "text", text }]
-    return {
-      json: { ...message, content, stop_reason, usage: { ...usage, output_tokens: generated.length } },
-    }
+    return { json: { ...message, content, stop_reason, usage: { ...usage, output_tokens } } }
   }
   const words = wordsOf(text)
   const delta = (word: string) =>
@@ -52,7 +48,7 @@ export function completeMessage(body: unknown, cache: PrefixCache): DemoAnswer {
         event({
           type: "message_delta",
           delta: { stop_reason, stop_sequence: null },
-          usage: { output_tokens: generated.length },
+          usage: { output_tokens },
         }) +
         event({ type: "message_stop" }),
     ],

@@ -1,7 +1,7 @@
 import { type Static, Type } from "@sinclair/typebox"
-import { answer, checked, type DemoAnswer, type DemoSize, styleOf, wordsOf } from "./answer.ts"
+import { checked, cutAnswer, type DemoAnswer, type DemoSize, styleOf, wordsOf } from "./answer.ts"
 import { newId } from "./chat.ts"
-import { type PrefixCache, promptTokens, textOf, tokensOf } from "./tokens.ts"
+import { type PrefixCache, promptTokens, textOf } from "./tokens.ts"
 
 const ResponsesCall = Type.Object({
   model: Type.String(),
@@ -33,10 +33,7 @@ function tell(call: ResponsesCall, style: DemoSize, cache: PrefixCache): DemoRes
   const messages = typeof call.input === "string" ? [call.input] : call.input
   const prompt = promptTokens({ messages, system: call.instructions, tools: call.tools })
   const limit = call.max_output_tokens ?? Number.POSITIVE_INFINITY
-  const all = tokensOf(answer(questionIn(messages), style, 0))
-  const tokens = all.slice(0, limit)
-  const is_cut = tokens.length < all.length
-  const text = tokens.join("")
+  const { text, tokens, is_cut } = cutAnswer(questionIn(messages), style, 0, limit)
   const part = { type: "output_text", text, annotations: [] }
   const item = {
     id: newId("msg_"),
@@ -67,7 +64,7 @@ function tell(call: ResponsesCall, style: DemoSize, cache: PrefixCache): DemoRes
       status: item.status,
       incomplete_details: is_cut ? { reason: "max_output_tokens" } : null,
       output: [item],
-      usage: usageOf(prompt.length, cache.cachedTokens(prompt), tokens.length),
+      usage: usageOf(prompt.length, cache.cachedTokens(prompt), tokens),
     },
   }
 }
