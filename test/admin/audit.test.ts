@@ -15,7 +15,7 @@ import {
 } from "../../src/ledger/schema/tables.ts"
 import { printUsd } from "../../src/money.ts"
 import { parseTime } from "../../src/wire/time.ts"
-import { falsify, plantCall, TOKEN, testAdmin } from "./admin-harness.ts"
+import { falsify, type Planted, plantCall, TOKEN, testAdmin } from "./admin-harness.ts"
 
 const account = nextId()
 const other = nextId()
@@ -66,39 +66,17 @@ beforeEach(async () => {
     { id: nextId(), account_id: other, amount_nano: 50n },
   ])
   const call = { account_id: account, key_id: key, gateway_id: gateway, ...prices }
-  await plantCall(database, {
-    ...call,
-    ...usage(30),
-    id: settled_id,
-    state: "settled",
-    amount_nano: 40n,
-    charge_nano: 30n,
-  })
-  await plantCall(database, {
-    ...call,
-    ...usage(7),
-    id: expired_id,
-    state: "expired",
-    amount_nano: 9n,
-    charge_nano: 7n,
-  })
-  await plantCall(database, {
-    ...call,
-    ...usage(2),
-    id: late_id,
-    state: "expired",
-    amount_nano: 9n,
-    charge_nano: 2n,
-    corrected: { charge_nano: 6n, ...usage(6) },
-  })
-  await plantCall(database, { ...call, id: open_id, amount_nano: 20n, checkpoint_nano: 3n })
-  await plantCall(database, {
-    ...call,
-    id: released_id,
-    state: "released",
-    amount_nano: 11n,
-    charge_nano: 0n,
-  })
+  const calls: readonly Partial<Planted>[] = [
+    { ...usage(30), id: settled_id, state: "settled", amount_nano: 40n, charge_nano: 30n },
+    { ...usage(7), id: expired_id, state: "expired", amount_nano: 9n, charge_nano: 7n },
+    {
+      ...{ ...usage(2), id: late_id, state: "expired", amount_nano: 9n, charge_nano: 2n },
+      corrected: { charge_nano: 6n, ...usage(6) },
+    },
+    { id: open_id, amount_nano: 20n, checkpoint_nano: 3n },
+    { id: released_id, state: "released", amount_nano: 11n, charge_nano: 0n },
+  ]
+  for (const each of calls) await plantCall(database, { ...call, ...each })
 })
 
 async function audited() {

@@ -59,115 +59,56 @@ const lines = [
   { kind: "output", count: 150, price: "2", cost: "0.0003" },
 ]
 
+const none = { prompt_tokens: 0, cached_tokens: 0, completion_tokens: 0 }
+const late = { ending: "completed", failure: "usage_missing", notes: ["overage"] }
+const lost = { ending: "gateway_lost", failure: "gateway_lost" }
+const timed = { stream: true, ttft_ms: 300, duration_ms: 2_500 }
+const charged = { usage: tokens, cost: "0.0003082", lines }
+
+/** The fields that the ledger and the answer have in common, those of the ledger alone, and those of the answer. */
+const rows: readonly (readonly [what: string, both: object, planted: object, shown: object])[] = [
+  [
+    "settled by usage",
+    { state: "settled", basis: "usage", ending: "completed", ...timed },
+    { charge_nano: 4_321n, ...tokens },
+    { charge: "0.000004321", ...charged },
+  ],
+  [
+    "D2 settled by usage of 0",
+    { state: "settled", basis: "usage" },
+    { charge_nano: 0n, ...none },
+    { usage: none },
+  ],
+  [
+    "D11 settled above what was held",
+    { state: "settled", basis: "estimate", ...late },
+    { charge_nano: 5_001n },
+    { charge: "0.000005001", overage: "0.000000001" },
+  ],
+  [
+    "rule 6 released",
+    { state: "released", basis: "none", ending: "completed", failure: "no_output", duration_ms: 9 },
+    { charge_nano: 0n },
+    {},
+  ],
+  [
+    "D13 expired, charged by its checkpoint",
+    { state: "expired", basis: "partial", ...lost },
+    { charge_nano: 70n, ...tokens },
+    { charge: "0.00000007", ...charged },
+  ],
+]
+
 test.each([
   [
     "D13 open with a checkpoint: nothing of a charge yet",
     { checkpoint_nano: 70n, basis: "partial", ...tokens },
     open,
   ],
-  [
-    "settled by usage",
-    {
-      state: "settled",
-      charge_nano: 4_321n,
-      basis: "usage",
-      ending: "completed",
-      stream: true,
-      ttft_ms: 300,
-      duration_ms: 2_500,
-      ended_at,
-      ...tokens,
-    },
-    {
-      ...closed,
-      state: "settled",
-      charge: "0.000004321",
-      basis: "usage",
-      ending: "completed",
-      usage: tokens,
-      cost: "0.0003082",
-      lines,
-      stream: true,
-      ttft_ms: 300,
-      duration_ms: 2_500,
-    },
-  ],
-  [
-    "D2 settled by usage of 0",
-    {
-      state: "settled",
-      charge_nano: 0n,
-      basis: "usage",
-      ended_at,
-      prompt_tokens: 0,
-      cached_tokens: 0,
-      completion_tokens: 0,
-    },
-    {
-      ...closed,
-      state: "settled",
-      basis: "usage",
-      usage: { prompt_tokens: 0, cached_tokens: 0, completion_tokens: 0 },
-    },
-  ],
-  [
-    "D11 settled above what was held",
-    {
-      state: "settled",
-      charge_nano: 5_001n,
-      basis: "estimate",
-      ending: "completed",
-      failure: "usage_missing",
-      notes: ["overage"],
-      ended_at,
-    },
-    {
-      ...closed,
-      state: "settled",
-      charge: "0.000005001",
-      overage: "0.000000001",
-      basis: "estimate",
-      ending: "completed",
-      failure: "usage_missing",
-      notes: ["overage"],
-    },
-  ],
-  [
-    "rule 6 released",
-    {
-      state: "released",
-      charge_nano: 0n,
-      basis: "none",
-      ending: "completed",
-      failure: "no_output",
-      ended_at,
-      duration_ms: 9,
-    },
-    { ...closed, state: "released", ending: "completed", failure: "no_output", duration_ms: 9 },
-  ],
-  [
-    "D13 expired, charged by its checkpoint",
-    {
-      state: "expired",
-      charge_nano: 70n,
-      basis: "partial",
-      ending: "gateway_lost",
-      failure: "gateway_lost",
-      ended_at,
-      ...tokens,
-    },
-    {
-      ...closed,
-      state: "expired",
-      charge: "0.00000007",
-      basis: "partial",
-      ending: "gateway_lost",
-      failure: "gateway_lost",
-      usage: tokens,
-      cost: "0.0003082",
-      lines,
-    },
-  ],
+  ...rows.map(
+    ([what, both, planted, shown]) =>
+      [what, { ...both, ...planted, ended_at }, { ...closed, ...both, ...shown }] as const,
+  ),
 ])("a call: %s", async (_, planted, expected) => {
   const id = await plantCall(adminApi.database, { id: nextId(), account_id, key_id, held_at, ...planted })
   const { status, body } = await adminApi.ask("GET", `/admin/calls/${id}`)

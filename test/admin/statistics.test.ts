@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test"
-import { mount, plantCall, TOKEN, testAdmin } from "./admin-harness.ts"
+import { mount, type Planted, plantCall, TOKEN, testAdmin } from "./admin-harness.ts"
 
 const adminApi = await testAdmin()
 const acme = await adminApi.openAccount("Acme")
@@ -9,65 +9,21 @@ const key = (await adminApi.ask("POST", `/admin/accounts/${acme}/keys`, { name: 
 const NOON = Date.parse("2026-03-01T12:00:00Z")
 const at = (minutes: number) => new Date(NOON + minutes * 60_000)
 const HOUR = `from=${at(0).toISOString()}&to=${at(60).toISOString()}`
-await plant()
-
-async function plant(): Promise<void> {
-  const ended = {
-    state: "settled",
-    basis: "usage",
-    cached_tokens: 1,
-    key_id: key,
-  } as const
-  const plantAt = (minutes: number, call: object) =>
-    plantCall(adminApi.database, {
-      ...ended,
-      held_at: at(-60),
-      ended_at: at(minutes),
-      account_id: acme,
-      ...call,
-    })
-  await plantAt(0, {
-    model: "small",
-    charge_nano: 5n,
-    prompt_tokens: 10,
-    completion_tokens: 20,
-    ttft_ms: 30,
-    duration_ms: 90,
-  })
-  await plantAt(1.5, {
-    model: "small",
-    charge_nano: 6n,
-    prompt_tokens: 1,
-    completion_tokens: 2,
-    ttft_ms: 7,
-    duration_ms: 1_234,
-  })
-  await plantAt(59.9, {
-    model: "large",
-    charge_nano: 9_007_199_254_740_993n,
-    prompt_tokens: 3,
-    completion_tokens: 4,
-    duration_ms: 90,
-    failure: "client_left",
-    ending: "client_left",
-  })
-  await plantAt(30, {
-    model: "tiny",
-    state: "released",
-    basis: "none",
-    charge_nano: 0n,
-    failure: "no_output",
-    duration_ms: 90,
-    account_id: other,
-  })
-  await plantAt(30, {
-    model: "small",
-    state: "open",
-    charge_nano: null,
-    prompt_tokens: 99,
-  })
-  await plantAt(-0.1, { model: "before", charge_nano: 1n })
-  await plantAt(60, { model: "after", charge_nano: 1n })
+const tokens = (prompt_tokens: number, completion_tokens: number) => ({ prompt_tokens, completion_tokens })
+const left = { failure: "client_left", ending: "client_left" }
+const free = { state: "released", basis: "none", charge_nano: 0n, failure: "no_output" }
+const ended: readonly (readonly [minutes: number, call: Partial<Planted>])[] = [
+  [0, { model: "small", charge_nano: 5n, ...tokens(10, 20), ttft_ms: 30, duration_ms: 90 }],
+  [1.5, { model: "small", charge_nano: 6n, ...tokens(1, 2), ttft_ms: 7, duration_ms: 1_234 }],
+  [59.9, { model: "large", charge_nano: 9_007_199_254_740_993n, ...tokens(3, 4), duration_ms: 90, ...left }],
+  [30, { model: "tiny", ...free, duration_ms: 90, account_id: other }],
+  [30, { model: "small", state: "open", charge_nano: null, prompt_tokens: 99 }],
+  [-0.1, { model: "before", charge_nano: 1n }],
+  [60, { model: "after", charge_nano: 1n }],
+]
+for (const [minutes, call] of ended) {
+  const usual = { account_id: acme, key_id: key, state: "settled", basis: "usage", cached_tokens: 1 }
+  await plantCall(adminApi.database, { ...usual, held_at: at(-60), ended_at: at(minutes), ...call })
 }
 
 interface Timeline {
