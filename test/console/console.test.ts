@@ -24,6 +24,9 @@ const RELEASED = {
 } as const
 
 const { provider, gateway } = await testGateway(EARLY_COMMENTS)
+const client = connect(gateway.address, { max: 1, onnotice: () => {} })
+const latestAccount = async () =>
+  (await gateway.admin<{ data: { id: string }[] }>("GET", "/accounts")).data[0]?.id ?? ""
 
 describe.skipIf(browserless("/console works"))(`D50: /console in headless Chromium (${BROWSER})`, () => {
   let browser: Browser
@@ -49,6 +52,7 @@ describe.skipIf(browserless("/console works"))(`D50: /console in headless Chromi
     // What the page was refused on purpose, the browser complains of; anything else is a defect.
     expect(complaints.filter((text) => !text.startsWith("Failed to load resource"))).toEqual([])
     await browser.close()
+    await client.end()
   })
 
   const visit = async (hash: string) => {
@@ -56,8 +60,19 @@ describe.skipIf(browserless("/console works"))(`D50: /console in headless Chromi
     await page.evaluate("null")
     await page.locator("main [aria-busy]").first().waitFor({ state: "detached" })
   }
+  const openAccount = async () => {
+    await visit("#/accounts")
+    await page.getByRole("link", { name: "onerror" }).click()
+  }
   const main = () => page.locator("main")
   const inDialog = () => page.locator("dialog")
+  /** Fields of a dialog by their labels; an option of a choice is a list. */
+  const fillIn = async (values: Readonly<Record<string, string | string[]>>) => {
+    for (const [label, value] of Object.entries(values)) {
+      const field = inDialog().getByLabel(label)
+      await (typeof value === "string" ? field.fill(value) : field.selectOption(value))
+    }
+  }
 
   test("a wrong token is said plainly, the right one lets in, and the page keeps neither it nor the session", async () => {
     await page.getByLabel("Admin token").fill("not-the-token-of-this-gateway")
@@ -96,8 +111,7 @@ describe.skipIf(browserless("/console works"))(`D50: /console in headless Chromi
     await inDialog().getByLabel("Amount in USD").fill("much")
     await page.keyboard.press("Enter")
     await inDialog().getByRole("alert").getByText("amount: expected USD").waitFor()
-    await inDialog().getByLabel("Amount in USD").fill("12.5")
-    await inDialog().getByLabel("Reason").fill("Invoice 7")
+    await fillIn({ "Amount in USD": "12.5", Reason: "Invoice 7" })
     await page.keyboard.press("Enter")
     await inDialog().waitFor({ state: "detached" })
     await main().getByText("$12.50").first().waitFor()
@@ -106,8 +120,7 @@ describe.skipIf(browserless("/console works"))(`D50: /console in headless Chromi
 
   test("a key is made and shown once, a call with it is seen while it runs, and its receipt is found by its id", async () => {
     await page.getByRole("button", { name: "New key" }).click()
-    await inDialog().getByLabel("Name").fill("production")
-    await inDialog().getByLabel("Models").fill(CHAT)
+    await fillIn({ Name: "production", Models: CHAT })
     await inDialog().getByRole("button", { name: "Create key" }).click()
     await inDialog().getByRole("button", { name: "Copy" }).click()
     await inDialog().getByRole("button", { name: "Copied" }).waitFor()
@@ -161,13 +174,9 @@ describe.skipIf(browserless("/console works"))(`D50: /console in headless Chromi
   })
 
   test("D97 a budget is created, changed, raised, reset and deleted", async () => {
-    await visit("#/accounts")
-    await page.getByRole("link", { name: "onerror" }).click()
+    await openAccount()
     await page.getByRole("button", { name: "New budget" }).click()
-    await inDialog().getByLabel("Name").fill("Team")
-    await inDialog().getByLabel("Calls").selectOption("group")
-    await inDialog().getByLabel("Selected").fill("acme/search")
-    await inDialog().getByLabel("Amount").fill("50")
+    await fillIn({ Name: "Team", Calls: ["group"], Selected: "acme/search", Amount: "50" })
     await page.keyboard.press("Enter")
     const row = page.getByRole("table", { name: "Budgets" }).locator("tbody tr")
     await row.getByText("$50.00 per month").waitFor()
@@ -176,8 +185,7 @@ describe.skipIf(browserless("/console works"))(`D50: /console in headless Chromi
     await page.keyboard.press("Enter")
     await row.getByText("$60.00 per month").waitFor()
     await row.getByRole("button", { name: "Raise Team" }).click()
-    await inDialog().getByLabel("Raised amount").fill("70")
-    await inDialog().getByLabel("Until").fill("2099-01-01T00:00")
+    await fillIn({ "Raised amount": "70", Until: "2099-01-01T00:00" })
     await inDialog().getByRole("button", { name: "Raise" }).click()
     await row.getByText("$70.00 per month").waitFor()
     await row.getByRole("button", { name: "Reset Team" }).click()
@@ -200,12 +208,9 @@ describe.skipIf(browserless("/console works"))(`D50: /console in headless Chromi
   })
 
   test("D99 a budget per minute refills", async () => {
-    await visit("#/accounts")
-    await page.getByRole("link", { name: "onerror" }).click()
+    await openAccount()
     await page.getByRole("button", { name: "New budget" }).click()
-    await inDialog().getByLabel("Name").fill("Rate")
-    await inDialog().getByLabel("Amount").fill("1000")
-    await inDialog().getByLabel("Period").selectOption("minute")
+    await fillIn({ Name: "Rate", Amount: "1000", Period: ["minute"] })
     await inDialog().getByRole("button", { name: "Create budget" }).click()
     await inDialog().getByText("tokens or requests for a budget per minute").waitFor()
     await inDialog().getByLabel("Unit").selectOption("tokens")
@@ -219,11 +224,9 @@ describe.skipIf(browserless("/console works"))(`D50: /console in headless Chromi
   })
 
   test("D95 an account gets an id of its own and a promotion with dates, which is voided", async () => {
-    await visit("#/accounts")
-    await page.getByRole("link", { name: "onerror" }).click()
+    await openAccount()
     await page.getByRole("button", { name: "Change" }).click()
-    await inDialog().getByLabel("External id").fill("customer-118")
-    await inDialog().getByLabel("Credit limit in USD").fill("5")
+    await fillIn({ "External id": "customer-118", "Credit limit in USD": "5" })
     await page.keyboard.press("Enter")
     await main().getByText("external id customer-118").waitFor()
     await main().locator(".totals").getByText("$5.00").waitFor()
@@ -253,8 +256,7 @@ describe.skipIf(browserless("/console works"))(`D50: /console in headless Chromi
   })
 
   test("an account gets a low balance, and none again, and nothing else of it changes", async () => {
-    await visit("#/accounts")
-    await page.getByRole("link", { name: "onerror" }).click()
+    await openAccount()
     await page.locator("h1").getByText("onerror").waitFor()
     const [id] = /[\da-f-]{36}/.exec(page.url()) ?? []
     const before = await gateway.admin<AccountBody>("GET", `/accounts/${id}`)
@@ -273,8 +275,7 @@ describe.skipIf(browserless("/console works"))(`D50: /console in headless Chromi
   })
 
   test("a key is suspended, resumed, limited, rotated and revoked, each only when it is meant", async () => {
-    await visit("#/accounts")
-    await page.getByRole("link", { name: "onerror" }).click()
+    await openAccount()
     const row = page.getByRole("table", { name: "Keys" }).locator("tbody tr")
     await page.getByRole("columnheader", { name: "Abandoned calls, 30 days" }).waitFor()
     await row.getByRole("button", { name: "Suspend production" }).click()
@@ -329,7 +330,6 @@ describe.skipIf(browserless("/console works"))(`D50: /console in headless Chromi
   })
 
   test("D92: estimates are shown beside usage, with what to set", async () => {
-    const client = connect(gateway.address, { max: 1, onnotice: () => {} })
     await client`INSERT INTO tollgate.estimates
         SELECT (now() AT TIME ZONE 'UTC')::date, ${HOSTILE}, 'chat', 20, 80, 20, 60, 38, 18, 20, 4, 0`
     await visit("#/")
@@ -339,11 +339,9 @@ describe.skipIf(browserless("/console works"))(`D50: /console in headless Chromi
     expect(cells).toEqual([HOSTILE, "chat", "20", "3", "4", "4", "1", "0", "−60.5%", "0%"])
     await main().getByText("chat: Set bytes_per_token: 3 and estimate: { hidden_output: 1 }.").waitFor()
     await client`DELETE FROM tollgate.estimates`
-    await client.end()
   })
 
   test("D80: refused calls are shown beside accounts", async () => {
-    const client = connect(gateway.address, { max: 1, onnotice: () => {} })
     const [made] = await client<{ account_id: string }[]>`INSERT INTO tollgate.refusals
         SELECT date_trunc('hour', now()), id, id, 'insufficient_balance', 222, now() FROM tollgate.accounts LIMIT 1
         RETURNING account_id`
@@ -354,11 +352,9 @@ describe.skipIf(browserless("/console works"))(`D50: /console in headless Chromi
       expect([cells[0], cells[2], cells[3]]).toEqual([HOSTILE, "insufficient_balance", "222"])
     }
     await client`DELETE FROM tollgate.refusals`
-    await client.end()
   })
 
   test("D93: attempts that failed or gave no answer are shown beside the upstreams", async () => {
-    const client = connect(gateway.address, { max: 1, onnotice: () => {} })
     await client`INSERT INTO tollgate.attempts (id, ordinal, account_id, upstream, upstream_key, failure, duration_ms, ended_at)
         SELECT id, 7, account_id, ${HOSTILE}, 'a', 'timeout', 1, now() FROM tollgate.holds LIMIT 1`
     await visit("#/upstreams")
@@ -367,7 +363,6 @@ describe.skipIf(browserless("/console works"))(`D50: /console in headless Chromi
       .locator("tbody tr")
     const cells = await row.first().locator("td").allInnerTexts()
     expect([cells[0], cells[1], cells[3], cells[4]]).toEqual([HOSTILE, "a", "timeout", "1"])
-    await client.end()
   })
 
   test("D102 the log shows who changed what, and is narrowed to an actor", async () => {
@@ -375,8 +370,8 @@ describe.skipIf(browserless("/console works"))(`D50: /console in headless Chromi
       name: "Ann <b>",
       role: "billing",
     })
-    const [account] = (await gateway.admin<{ data: { id: string }[] }>("GET", "/accounts")).data
-    const changed = await fetch(`${gateway.url}/admin/accounts/${account?.id}`, {
+    const account = await latestAccount()
+    const changed = await fetch(`${gateway.url}/admin/accounts/${account}`, {
       method: "PATCH",
       headers: {
         authorization: `Bearer ${token}`,
@@ -411,12 +406,10 @@ describe.skipIf(browserless("/console works"))(`D50: /console in headless Chromi
   })
 
   test("a list goes on where its page ends", async () => {
-    const client = connect(gateway.address, { max: 1, onnotice: () => {} })
-    const [account] = (await gateway.admin<{ data: { id: string }[] }>("GET", "/accounts")).data
+    const account = await latestAccount()
     for (let planted = 0; planted < 60; planted++) {
-      await plantCall(drizzle(client), { ...RELEASED, account_id: account?.id ?? "" })
+      await plantCall(drizzle(client), { ...RELEASED, account_id: account })
     }
-    await client.end()
     await visit("#/calls?failure=no_output")
     await untilIs(() => main().locator("tbody tr").count(), 50)
     await page.getByRole("link", { name: "Older" }).click()
@@ -487,26 +480,28 @@ describe.skipIf(browserless("/console works"))(`D50: /console in headless Chromi
 
   test("D94 a key gets a group and tags, and an end user of its calls is forgotten", async () => {
     const PERSON = "<b>ann@example.com</b>"
-    const [account] = (await gateway.admin<{ data: { id: string }[] }>("GET", "/accounts")).data
-    const made = await gateway.admin<{ id: string; key: string }>("POST", `/accounts/${account?.id}/keys`, {
+    const account = await latestAccount()
+    const made = await gateway.admin<{ id: string; key: string }>("POST", `/accounts/${account}/keys`, {
       name: "tagged",
     })
     provider.replyOnce(json(200, chatCompletion("Hello")))
     await (await chat(gateway, made.key, { user: PERSON })).text()
-    await visit(`#/accounts/${account?.id}`)
+    await visit(`#/accounts/${account}`)
     const row = page.getByRole("table", { name: "Keys" }).locator("tr", { hasText: "tagged" })
     await row.getByRole("button", { name: "Tags tagged" }).click()
-    await inDialog().getByLabel("Group").fill("acme/search")
-    await inDialog().getByLabel("Labels").fill("team=search\nenv")
-    await inDialog().getByLabel("Required tags").fill("team")
-    await inDialog().getByLabel("Tags and end users").selectOption("ignored")
+    await fillIn({
+      Group: "acme/search",
+      Labels: "team=search\nenv",
+      "Required tags": "team",
+      "Tags and end users": ["ignored"],
+    })
     await inDialog().getByRole("button", { name: "Set" }).click()
     await inDialog().getByRole("alert").waitFor()
     expect(await inDialog().getByLabel("Labels").getAttribute("aria-invalid")).toBe("true")
     await inDialog().getByLabel("Labels").fill("team=search\n env = prod")
     await inDialog().getByRole("button", { name: "Set" }).click()
     await row.getByText("env=prod").waitFor()
-    const keys = await gateway.admin<{ data: object[] }>("GET", `/accounts/${account?.id}/keys`)
+    const keys = await gateway.admin<{ data: object[] }>("GET", `/accounts/${account}/keys`)
     expect(keys.data.find((key) => "id" in key && key.id === made.id)).toMatchObject({
       group: "acme/search",
       labels: { team: "search", env: "prod" },
@@ -571,7 +566,6 @@ describe.skipIf(browserless("/console works"))(`D50: /console in headless Chromi
 
   test("a session that the gateway ended asks for the token again, and signing out ends it at the gateway", async () => {
     await visit("#/audit")
-    const client = connect(gateway.address, { max: 1, onnotice: () => {} })
     await client`DELETE FROM tollgate.console_sessions`
     await page.getByRole("button", { name: "Run audit" }).click()
     await page.getByText("The session has ended.").waitFor()
@@ -585,7 +579,6 @@ describe.skipIf(browserless("/console works"))(`D50: /console in headless Chromi
     await page.getByText("You have signed out.").waitFor()
     expect(await client`SELECT FROM tollgate.console_sessions`).toHaveLength(0)
     expect(await browser.context.cookies()).toEqual([])
-    await client.end()
     await page.reload()
     await page.getByLabel("Admin token").waitFor()
   })
