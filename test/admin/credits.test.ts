@@ -21,6 +21,7 @@ async function balance(id = account): Promise<string> {
 
 test("POST credits writes the credit and moves the balance", async () => {
   const id = nextId()
+  const { body: before } = await adminApi.ask("GET", `/admin/accounts/${account}`)
   const first = await adminApi.ask("POST", path, { id, amount: "10.000000001", reason: "Invoice 5" })
   expect(first.status).toBe(201)
   expect(first.body as unknown).toEqual({
@@ -37,20 +38,7 @@ test("POST credits writes the credit and moves the balance", async () => {
     voided: "0",
     reason: "Invoice 5",
     created_at: expect.any(String),
-    account: {
-      id: account,
-      name: "Acme",
-      external_id: null,
-      balance: "10.000000001",
-      held: "0",
-      available: "10.000000001",
-      credit_limit: "0",
-      low_balance: null,
-      may_manage_keys: false,
-      price_multiplier: "1",
-      suspended: false,
-      created_at: expect.any(String),
-    },
+    account: { ...before, balance: "10.000000001", available: "10.000000001" },
   })
 })
 

@@ -39,24 +39,16 @@ describe("D48 what is summed", () => {
   test("calls that have ended, whatever became of them; what was charged above the hold is the overage", async () => {
     const account_id = nextId()
     const at = { account_id, ended_at: new Date("2026-03-01T10:00:00Z") }
-    await plantCall(adminApi.database, at)
-    await plantCall(adminApi.database, {
-      ...at,
-      state: "open",
-      checkpoint_nano: 9n,
-      basis: "partial",
-      ...tokens,
-    })
-    await plantCall(adminApi.database, { ...at, ...settled, charge_nano: 4_000n })
-    await plantCall(adminApi.database, { ...at, ...settled, charge_nano: 7_000n, notes: ["overage"] })
-    await plantCall(adminApi.database, { ...at, ...settled, state: "expired", charge_nano: 1n })
-    await plantCall(adminApi.database, {
-      ...at,
-      state: "released",
-      charge_nano: 0n,
-      failure: "no_output",
-    })
-    await plantCall(adminApi.database, { ...at, state: "released", charge_nano: 0n, failure: "client_left" })
+    for (const call of [
+      {},
+      { state: "open", checkpoint_nano: 9n, basis: "partial", ...tokens },
+      { ...settled, charge_nano: 4_000n },
+      { ...settled, charge_nano: 7_000n, notes: ["overage"] },
+      { ...settled, state: "expired", charge_nano: 1n },
+      { state: "released", charge_nano: 0n, failure: "no_output" },
+      { state: "released", charge_nano: 0n, failure: "client_left" },
+    ])
+      await plantCall(adminApi.database, { ...at, ...call })
     const sums = {
       ...zero,
       ...{ calls: 5, abandoned: 1, prompt_tokens: 30, cached_tokens: 12, completion_tokens: 60 },
