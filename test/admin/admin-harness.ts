@@ -82,7 +82,7 @@ export async function openAdminHarness(options: Partial<Operators> = {}): Promis
   const { address, drop } = await freshDatabase()
   const client = connect(address, { max: 20, onnotice: () => {} })
   const database = drizzle(client)
-  const app = mount({ database, deadline_ms: 10_000, ...options })
+  const app = mount({ database, ...options })
   const texts: string[] = []
 
   async function ask(method: string, path: string, body?: unknown, headers: Record<string, string> = {}) {
@@ -137,12 +137,12 @@ export const testAdmin = (options?: Partial<Operators>) => ofFile(openAdminHarne
 /** The routes below an error printer like the application's; without upstreams unless told. */
 export function mount({
   database,
-  deadline_ms,
+  deadline_ms = 10_000,
   shards = [{ name: "main", open: true, database }],
   ...operators
 }: Partial<Operators> & {
   readonly database: Db
-  readonly deadline_ms: number
+  readonly deadline_ms?: number
   readonly shards?: OneOrMore<OperatedDatabase>
 }) {
   const deadlines = { deadline_ms, sums_deadline_ms: deadline_ms, audit_deadline_ms: deadline_ms }

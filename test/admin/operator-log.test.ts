@@ -59,7 +59,7 @@ test("D102 a change has an entry: who, from where, what, before, after and why",
 
 test("D102 every operation that changes something is in the log, whatever its answer, and no other", async () => {
   const account = await adminApi.openAccount()
-  const operations = operationsOf(mount({ database: adminApi.database, deadline_ms: 10_000 }))
+  const operations = operationsOf(mount({ database: adminApi.database }))
   for (const { method, path, query, body } of operations) {
     const before = (await log("?limit=1"))[0]?.id
     const { status } = await adminApi.ask(method, path.replace(":id", account) + query, body)
@@ -211,7 +211,6 @@ test("D101, D102 with several shards, operators and the log are in the first one
   const [a, b] = [await openAdminHarness(), await openAdminHarness()]
   const app = mount({
     database: a.database,
-    deadline_ms: 10_000,
     shards: [
       { name: "a", open: false, database: a.database },
       { name: "b", open: true, database: b.database },

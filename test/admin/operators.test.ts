@@ -59,7 +59,7 @@ const OPEN = [
 ]
 
 test("D101 each role may use the operations of its own and of those before it, and no other", async () => {
-  const operations = operationsOf(mount({ database: adminApi.database, deadline_ms: 10_000 }))
+  const operations = operationsOf(mount({ database: adminApi.database }))
   const offered = new Set(operations.map(({ method, path }) => `${method} ${path}`))
   const listed = Object.values(LEAST).flat()
   expect([...listed, ...OPEN].filter((one) => !offered.has(one))).toEqual([])
@@ -138,7 +138,7 @@ test("D101 a token is shown once, kept as a hash, and its use is noted to the mi
 })
 
 test("D101 a revoked, expired or replaced token is refused by the next request on every gateway", async () => {
-  const another = mount({ database: adminApi.database, deadline_ms: 10_000 })
+  const another = mount({ database: adminApi.database })
   const statuses = async ({ authorization }: Made) => {
     const request = new Request("http://localhost/admin/accounts", { headers: { authorization } })
     return [

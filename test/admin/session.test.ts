@@ -11,7 +11,7 @@ const SAME = { "sec-fetch-site": "same-origin" }
 const adminApi = await testAdmin()
 
 const another = (operators: Parameters<typeof mount>[0] | object = {}) =>
-  mount({ database: adminApi.database, deadline_ms: 10_000, ...operators })
+  mount({ database: adminApi.database, ...operators })
 
 function ask(app: App, method: string, path: string, headers: Record<string, string>) {
   return app.handle(

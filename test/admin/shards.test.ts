@@ -61,10 +61,9 @@ const places: [all: Place, first: Place, second: Place] = [
   await openPlace(),
 ]
 const [all, first, second] = places
-const one = mount({ database: all.database, deadline_ms: 10_000 })
+const one = mount({ database: all.database })
 const two = mount({
   database: first.database,
-  deadline_ms: 10_000,
   shards: [
     { name: "a", open: true, database: first.database },
     { name: "b", open: true, database: second.database },
@@ -358,7 +357,6 @@ describe("new accounts", () => {
     const closing = (open: boolean) =>
       mount({
         database: first.database,
-        deadline_ms: 10_000,
         shards: [
           { name: "a", open: false, database: first.database },
           { name: "b", open, database: second.database },
@@ -375,7 +373,6 @@ describe("new accounts", () => {
     expect((await ask(closed, "POST", "/accounts", known)).status).toBe(200)
     const only = mount({
       database: first.database,
-      deadline_ms: 10_000,
       shards: [{ name: "a", open: false, database: first.database }],
     })
     expect((await ask(only, "POST", "/accounts", known)).status).toBe(200)
