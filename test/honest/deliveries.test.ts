@@ -1,5 +1,4 @@
 import { describe, expect, test } from "bun:test"
-import { until } from "../support/gateway.ts"
 import { json, sse } from "../support/provider.ts"
 import { postJson } from "../support/request.ts"
 import { dataUrl, png, wav } from "./files.ts"
@@ -65,10 +64,7 @@ describe("Q19 a hold with a margin is rounded once", () => {
       max_tokens: 1,
     })
     expect(response.status).toBe(200)
-    const [call] = await until(
-      () => stage.gateway.calls(`?account=${id}`),
-      (calls) => calls[0]?.state === "settled",
-    )
+    const [call] = await stage.gateway.endedCalls(id)
     const exact_pico = BigInt(400 * prompt_bytes + 300) * BigInt(price_multiplier_bp)
     expect(Math.round(Number(call?.held) * 1e9)).toBe(Number((exact_pico + 9_999_999n) / 10_000_000n))
   })

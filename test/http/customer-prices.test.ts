@@ -1,10 +1,8 @@
 import { afterAll, describe, expect, test } from "bun:test"
 import { connect } from "../../src/ledger/database/address.ts"
-import type { CallBody } from "../../src/wire/admin.ts"
 import type { CustomerPriceBody } from "../../src/wire/customer-prices.ts"
 import type { AssignedPriceList, PriceListBody } from "../../src/wire/price-lists.ts"
 import type { QuoteBody } from "../../src/wire/quote.ts"
-import type { Receipt } from "../../src/wire/receipt.ts"
 import type { OperatorUsageReport, UsageReport } from "../../src/wire/usage-report.ts"
 import { falsify } from "../ledger/test-database.ts"
 import { freshDatabase } from "../support/database.ts"
@@ -32,20 +30,14 @@ afterAll(async () => {
   await provider.stop()
 })
 
-const idOf = (answer: Response) => answer.headers.get("x-request-id") ?? ""
 const setPrice = (account: string, price: object) =>
   gateway.admin<CustomerPriceBody>("POST", `/accounts/${account}/prices`, price)
-
-async function read<T>(path: string, key: string): Promise<T> {
-  const answer = await fetch(`${gateway.url}${path}`, { headers: { authorization: `Bearer ${key}` } })
-  return JSON.parse(await answer.text())
-}
 
 async function charged(at: TestGateway, key: string): Promise<string | null> {
   const answer = await chat(at, key)
   expect(answer.status).toBe(200)
   await answer.text()
-  return (await read<Receipt>(`/v1/calls/${idOf(answer)}`, key)).charge
+  return (await gateway.receipt(answer, key)).charge
 }
 
 test("D110 calls at both gateways cost the price of the account's list, before and after a change of it", async () => {
@@ -81,14 +73,13 @@ describe("D100 prices by kind", () => {
     const answer = await chat(gateway, key, { usage: { include: true } })
     // 6 x 0.8 + 4 x 0.1 + 5 x 3.0001 USD per 1M tokens are 20,200.5 nano-USD.
     expect(await answer.json()).toMatchObject({ usage: { cost: 0.000020201 } })
-    const id = idOf(answer)
-    const receipt = await read<Receipt>(`/v1/calls/${id}`, key)
+    const receipt = await gateway.receipt(answer, key)
     expect(receipt).toMatchObject({
       charge: "0.000020201",
       prices: { input: "0.8", cached_input: "0.1", output: "3.0001", per_call: "0" },
     })
     expect(receipt.lines.map(({ cost }) => cost)).toEqual(["0.0000048", "0.0000004", "0.0000150005"])
-    const own = JSON.stringify([receipt, await read<UsageReport>("/v1/usage", key)])
+    const own = JSON.stringify([receipt, await gateway.own<UsageReport>("/v1/usage", key)])
     for (const word of [
       LIST,
       "list_prices",
@@ -98,7 +89,7 @@ describe("D100 prices by kind", () => {
       '"cost":"0.0000264"',
     ])
       expect(own).not.toContain(word)
-    expect(await gateway.admin<CallBody>("GET", `/calls/${id}`)).toMatchObject({
+    expect(await gateway.callOf(answer)).toMatchObject({
       charge: "0.000020201",
       cost: LIST,
       price_multiplier: "1",
@@ -146,10 +137,7 @@ describe("D100 prices by kind", () => {
 test("D100 a gateway sells at no price that a failover has lost", async () => {
   const { id: account, key } = await gateway.account("1")
   const { id } = await setPrice(account, { model: CHAT, prices: { input: "2", output: "8" } })
-  for (const at of [gateway, other])
-    expect((await fetch(`${at.url}/v1/usage`, { headers: { authorization: `Bearer ${key}` } })).status).toBe(
-      200,
-    )
+  for (const at of [gateway, other]) await at.own("/v1/usage", key)
   const sql = connect(database.address, { max: 1, onnotice: () => {} })
   await falsify(sql, async (tx) => {
     await tx`DELETE FROM tollgate.customer_prices WHERE id = ${id}`
@@ -198,7 +186,7 @@ describe("D100 a price holds by the database's clock, at every gateway", () => {
       const answers = await Promise.all([gateway, other, gateway, other].map((one) => chat(one, key)))
       for (const answer of answers) {
         await answer.text()
-        const { charge, held_at } = await read<Receipt>(`/v1/calls/${idOf(answer)}`, key)
+        const { charge, held_at } = await gateway.receipt(answer, key)
         expect([held_at, charge]).toEqual([held_at, expected(held_at)])
         is_over ||= Date.parse(held_at) >= start + 600
       }

@@ -8,7 +8,6 @@ import {
   EARLY_COMMENTS,
   startGateway,
   type TestGateway,
-  until,
   untilIs,
 } from "../support/gateway.ts"
 import {
@@ -114,10 +113,7 @@ const DONE = "data: [DONE]\n\n"
 
 /** The only call of an account, once it is closed. */
 async function closed({ account_id }: Begun): Promise<CallRecord | undefined> {
-  const calls = await until(
-    () => gateway.calls(`?account=${account_id}`),
-    (calls) => calls.length > 0 && calls.every(({ state }) => state !== "open"),
-  )
+  const calls = await gateway.endedCalls(account_id)
   expect(calls).toHaveLength(1)
   expect((await gateway.balance(account_id)).held).toBe("0")
   return calls[0]
@@ -308,10 +304,7 @@ describe("D9 a client that is gone before a provider is asked", () => {
       await Bun.sleep(SEEN_MS)
     })
     await operator.end()
-    const [call] = await until(
-      () => gateway.calls(`?account=${id}`),
-      ([call]) => call !== undefined && call.state !== "open",
-    )
+    const [call] = await gateway.endedCalls(id)
     expect(call).toMatchObject({ ...RELEASED, ...LEFT })
     expect(provider.requests.length).toBe(before)
   })
@@ -400,10 +393,7 @@ describe("D8 a slow reader", () => {
       client.stopReading()
       client.send(chatRequest(key, { model: "aborting", stream: true }))
     }
-    const ended = until(
-      () => slow.calls(`?account=${id}`),
-      (calls) => calls.length === readers && calls.every(({ state }) => state !== "open"),
-    )
+    const ended = slow.endedCalls(id, readers)
     expect(await within(4 * STALL_MS, ended)).toBe(true)
     expect(performance.now() - began_ms).toBeGreaterThanOrEqual(STALL_MS)
     for (const call of await ended)
@@ -440,10 +430,7 @@ describe("D8 a slow reader", () => {
     }
     await client.receives(DONE)
     client.leave()
-    const [call] = await until(
-      () => slow.calls(`?account=${id}`),
-      ([call]) => call?.state !== "open",
-    )
+    const [call] = await slow.endedCalls(id)
     expect(call).toMatchObject({ basis: "usage", ending: "completed" })
   })
 })
@@ -586,10 +573,7 @@ describe("one connection of a client", () => {
     provider.replyOnce(silent())
     client.send(chatRequest(key, { model: "aborting" }) + chatRequest(key, { model: "aborting" }))
     await client.closed
-    const [call, ...others] = await until(
-      () => gateway.calls(`?account=${id}`),
-      (calls) => calls.length > 0 && calls.every(({ state }) => state !== "open"),
-    )
+    const [call, ...others] = await gateway.endedCalls(id)
     expect(others).toEqual([])
     expect(call).toMatchObject({ ...RELEASED, ...LEFT })
   })

@@ -1,6 +1,5 @@
 import { describe, expect, test } from "bun:test"
 import type { QuoteBody } from "../../src/wire/quote.ts"
-import type { Receipt } from "../../src/wire/receipt.ts"
 import { CHAT, chat, MESSAGES, PRICE, PROVIDER_KEY } from "../support/gateway.ts"
 import { chatCompletion, embeddingList, HELLO, json } from "../support/provider.ts"
 import { postJson } from "../support/request.ts"
@@ -36,16 +35,6 @@ function post(path: string, key: string, body: object, headers: Record<string, s
 const embed = (key: string, fields: object = {}, headers: Record<string, string> = {}) =>
   post("/v1/embeddings", key, { model: EMBEDDING, input: "hello", ...fields }, headers)
 
-async function receiptOf(answer: Response, key: string): Promise<Receipt> {
-  const id = answer.headers.get("x-request-id")
-  const receipt = await fetch(`${gateway.url}/v1/calls/${id}`, {
-    headers: { authorization: `Bearer ${key}` },
-  })
-  const text = await receipt.text()
-  if (receipt.status !== 200) throw new Error(text)
-  return JSON.parse(text)
-}
-
 const ERROR = { type: "error", request_id: expect.any(String) }
 
 describe("D67 a call", () => {
@@ -66,7 +55,7 @@ describe("D67 a call", () => {
     expect(sent?.path).toBe("/v1/embeddings")
     expect(sent?.headers.authorization).toBe(`Bearer ${PROVIDER_KEY}`)
     expect(sent?.json).toEqual({ ...body, model: "upstream-embedding" })
-    expect(await receiptOf(answer, key)).toMatchObject({
+    expect(await gateway.receipt(answer, key)).toMatchObject({
       model: EMBEDDING,
       operation: "embeddings",
       stream: false,
@@ -86,7 +75,7 @@ describe("D67 a call", () => {
     provider.replyOnce(json(200, embeddingList(1, { usage: undefined })))
     const answer = await embed(key, { input: "x".repeat(78) })
     expect(answer.status).toBe(200)
-    expect(await receiptOf(answer, key)).toMatchObject({
+    expect(await gateway.receipt(answer, key)).toMatchObject({
       basis: "estimate",
       failure: "usage_missing",
       charge: "0.00002",
@@ -97,7 +86,7 @@ describe("D67 a call", () => {
   test("tokens are held and estimated by their count", async () => {
     const { key } = await gateway.account("1")
     provider.replyOnce(json(200, embeddingList(1, { usage: null })))
-    const receipt = await receiptOf(await embed(key, { input: [[100_000, 100_001], [7]] }), key)
+    const receipt = await gateway.receipt(await embed(key, { input: [[100_000, 100_001], [7]] }), key)
     expect(receipt).toMatchObject({ held: "0.000003", charge: "0.000003", usage: { prompt_tokens: 3 } })
   })
 
@@ -130,7 +119,7 @@ describe("D67 a call", () => {
       502,
       { error: { code: "response_too_large" } },
     ])
-    expect(await receiptOf(answer, key)).toMatchObject({
+    expect(await gateway.receipt(answer, key)).toMatchObject({
       charge: "0.000004",
       basis: "usage",
       notes: ["response_too_large"],
@@ -224,8 +213,7 @@ describe("D63 a model offers operations", () => {
 
   test("D23 the list of models says which", async () => {
     const { key } = await gateway.account("1")
-    const answer = await fetch(`${gateway.url}/v1/models`, { headers: { authorization: `Bearer ${key}` } })
-    expect(await answer.json()).toMatchObject({
+    expect(await gateway.own("/v1/models", key)).toMatchObject({
       data: [
         { id: EMBEDDING, operations: ["embeddings"] },
         { id: TALKER, operations: ["chat"] },

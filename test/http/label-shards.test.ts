@@ -93,11 +93,8 @@ test("D94 lists, receipts and sums by end user and tag are those of both shards"
 
 test("D94 a client sees the end users of its own account, and one that is forgotten is so in its account only", async () => {
   const own = async (place: 0 | 1): Promise<readonly (string | null)[]> => {
-    const answer = await fetch(`${both.url}/v1/usage?by=end_user`, {
-      headers: { authorization: `Bearer ${accounts[place]?.key}` },
-    })
-    const report: UsageReport = JSON.parse(await answer.text())
-    return report.data.flatMap(({ group, name }) => (group === "" ? [] : name)).sort()
+    const { data } = await both.own<UsageReport>("/v1/usage?by=end_user", accounts[place]?.key ?? "")
+    return data.flatMap(({ group, name }) => (group === "" ? [] : name)).sort()
   }
   expect([await own(0), await own(1)]).toEqual([["ann"], ["ann", "bob"]])
   await both.admin("POST", `/accounts/${accounts[1]?.id}/forget-end-user`, { end_user: "ann" })

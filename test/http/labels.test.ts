@@ -100,8 +100,7 @@ describe("D97 a budget of end users and tags", () => {
       ["0", "0"],
       ["3", "0"],
     ])
-    const answer = await fetch(`${gateway.url}/v1/account`, { headers: { authorization: `Bearer ${key}` } })
-    expect(await answer.json()).toMatchObject({ budgets: [] })
+    expect(await gateway.own("/v1/account", key)).toMatchObject({ budgets: [] })
   })
 
   test("is in the quote for a call that would count in it, which writes nothing", async () => {
@@ -350,10 +349,7 @@ describe("D94 reports", () => {
       ["", 1],
       ["b", 1],
     ])
-    const own = await fetch(`${gateway.url}/v1/usage?by=end_user`, {
-      headers: { authorization: `Bearer ${key}` },
-    })
-    const { data }: UsageReport = JSON.parse(await own.text())
+    const { data } = await gateway.own<UsageReport>("/v1/usage?by=end_user", key)
     expect(new Map(data.map(({ name, calls }) => [name, calls]))).toEqual(
       new Map([
         ["ann", 2],

@@ -111,10 +111,7 @@ async function beginChat(model: string, ...events: readonly string[]): Promise<B
 }
 
 async function closed({ account_id }: Begun): Promise<CallRecord | undefined> {
-  const [call] = await until(
-    () => gateway.calls(`?account=${account_id}`),
-    (calls) => calls.length > 0 && calls.every(({ state }) => state !== "open"),
-  )
+  const [call] = await gateway.endedCalls(account_id)
   return call
 }
 

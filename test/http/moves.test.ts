@@ -1,15 +1,15 @@
-import { afterAll, beforeAll, expect, test } from "bun:test"
+import { afterAll, expect, test } from "bun:test"
 import { connect } from "../../src/ledger/database/address.ts"
 import type { ShardAddress } from "../../src/ledger/shards.ts"
 import type { BudgetBody } from "../../src/wire/budget-bodies.ts"
 import type { OneOrMore } from "../../src/wire/list.ts"
 import type { MoveBody } from "../../src/wire/moves.ts"
 import { type } from "../cli/command.ts"
-import { type FreshDatabase, freshDatabase } from "../support/database.ts"
 import { ADMIN_TOKEN, chat, startGateway, type TestGateway, until, untilIs } from "../support/gateway.ts"
-import { chatCompletion, heldBack, json, type Provider, startProvider, usage } from "../support/provider.ts"
+import { chatCompletion, heldBack, json, startProvider, usage } from "../support/provider.ts"
 import { chatBody } from "../support/request.ts"
 import { thrown } from "../support/thrown.ts"
+import { twoShards } from "../support/two-shards.ts"
 
 /** D76: accounts move between the shards of two gateways, whose calls go on; each shard has an operator's gateway of its own. */
 
@@ -17,24 +17,13 @@ const ANSWER = json(200, chatCompletion("hello there", { usage: usage(10, 5) }))
 /** 10 prompt tokens and 5 of output at the prices of the tests, in nano-USD. */
 const CHARGE_NANO = 30_000
 
-let provider: Provider
-const databases: FreshDatabase[] = []
-let first: TestGateway
-let second: TestGateway
-let both: readonly [TestGateway, TestGateway]
-
-beforeAll(async () => {
-  provider = await startProvider()
-  provider.reply(ANSWER)
-  for (let count = 0; count < 2; count++) databases.push(await freshDatabase())
-  const [a, b] = databases.map(({ address }, at) => ({ name: "ab".charAt(at), open: true, address }))
-  if (a === undefined || b === undefined) throw new Error("there are two databases")
-  const start = (...shards: OneOrMore<ShardAddress>) =>
-    startGateway(provider, { tags: ["team"] }, null, shards)
-  first = await start(a)
-  second = await start(b)
-  both = [await start(a, b), await start(a, b)]
-})
+const provider = await startProvider()
+provider.reply(ANSWER)
+const { shards, drop } = await twoShards()
+const start = (...some: OneOrMore<ShardAddress>) => startGateway(provider, { tags: ["team"] }, null, some)
+const first = await start(shards[0])
+const second = await start(shards[1])
+const both = [await start(...shards), await start(...shards)] as const
 
 afterAll(async () => {
   for (const gateway of both) await gateway.stop()
@@ -42,7 +31,7 @@ afterAll(async () => {
     expect(await gateway.audit()).toMatchObject({ open_holds: 0, violations: [] })
     await gateway.stop()
   }
-  for (const database of databases) await database.drop()
+  await drop()
   await provider.stop()
 })
 

@@ -1,9 +1,8 @@
 import { describe, expect, test } from "bun:test"
 import type { AccountBody } from "../../src/wire/admin.ts"
 import type { QuoteBody } from "../../src/wire/quote.ts"
-import type { Receipt } from "../../src/wire/receipt.ts"
 import type { OperatorUsageReport, UsageReport } from "../../src/wire/usage-report.ts"
-import { chat, until } from "../support/gateway.ts"
+import { chat } from "../support/gateway.ts"
 import { chatCompletion, chatWords, HELLO, json, sse, usage } from "../support/provider.ts"
 import { chatBody, postJson } from "../support/request.ts"
 import { testGateway } from "../support/test-gateway.ts"
@@ -20,13 +19,6 @@ async function accountAt(price_multiplier: string, balance = "1") {
   return made
 }
 
-async function read<T>(path: string, key: string): Promise<T> {
-  const answer = await fetch(`${gateway.url}${path}`, { headers: { authorization: `Bearer ${key}` } })
-  return JSON.parse(await answer.text())
-}
-
-const idOf = (answer: Response) => answer.headers.get("x-request-id") ?? ""
-
 describe("D69 an account with a price multiplier of 1.2345", () => {
   /** 6 x 1 + 4 x 0.1 + 5 x 4 USD per 1M tokens are 26,400 nano-USD, and 32,590.8 with the price multiplier. */
   const charge = "0.000032591"
@@ -36,7 +28,7 @@ describe("D69 an account with a price multiplier of 1.2345", () => {
     provider.replyOnce(json(200, chatCompletion("hello", { usage: usage(10, 5, 4) })))
     const answer = await chat(gateway, key, { usage: { include: true } })
     expect(await answer.json()).toMatchObject({ usage: { cost: Number(charge) } })
-    const receipt = await read<Receipt>(`/v1/calls/${idOf(answer)}`, key)
+    const receipt = await gateway.receipt(answer, key)
     // 4,035,000 nano-USD at a price multiplier of 1.
     expect(receipt).toMatchObject({
       held: "0.004981208",
@@ -48,11 +40,11 @@ describe("D69 an account with a price multiplier of 1.2345", () => {
     expect(receipt.lines.map(({ cost }) => cost)).toEqual(["0.000007407", "0.0000004938", "0.00002469"])
     expect(receipt).not.toHaveProperty("price_multiplier")
     await gateway.reload({ receipts: { show_price_multiplier: true } })
-    const open = await read<Receipt>(`/v1/calls/${idOf(answer)}`, key)
+    const open = await gateway.receipt(answer, key)
     await gateway.reload({})
     expect(open).toMatchObject({ charge, price_multiplier: "1.2345", prices: { input: "1", output: "4" } })
     expect(open.lines.map(({ cost }) => cost)).toEqual(["0.000006", "0.0000004", "0.00002"])
-    expect(await gateway.call(idOf(answer))).toMatchObject({
+    expect(await gateway.callOf(answer)).toMatchObject({
       charge,
       cost: "0.0000264",
       price_multiplier: "1.2345",
@@ -65,10 +57,7 @@ describe("D69 an account with a price multiplier of 1.2345", () => {
     provider.replyOnce(sse(chatWords("x".repeat(40_000)), { usage: null }))
     const answer = await chat(gateway, key, { stream: true, max_tokens: 10 })
     await answer.text()
-    const receipt = await until(
-      () => read<Receipt>(`/v1/calls/${idOf(answer)}`, key),
-      ({ state }) => state !== "open",
-    )
+    const receipt = await gateway.receipt(answer, key)
     expect(receipt).toMatchObject({ basis: "estimate", overage: "0" })
     // The next token would not fit: 4,000 nano-USD times the price multiplier.
     expect(Number(receipt.held) - Number(receipt.charge)).toBeLessThan(0.000004938)
@@ -106,7 +95,7 @@ describe("D69 an account with a price multiplier of 1.2345", () => {
     const { id: account_id, key } = await accountAt("1.2345")
     provider.replyOnce(json(200, chatCompletion("hello", { usage: usage(10, 5, 4) })))
     await chat(gateway, key)
-    const own = await read<UsageReport>("/v1/usage", key)
+    const own = await gateway.own<UsageReport>("/v1/usage", key)
     expect(own.total).toMatchObject({ calls: 1, charge })
     expect(Object.keys(own.total)).not.toContain("cost")
     const all = await gateway.admin<OperatorUsageReport>("GET", `/usage?account=${account_id}`)
@@ -151,7 +140,7 @@ describe("D69 a price multiplier", () => {
     provider.replyOnce(HELLO)
     const answer = await chat(gateway, key, { max_tokens: 5 })
     await gateway.reload({ receipts: { show_margin: true } })
-    const receipt = await read<Receipt>(`/v1/calls/${idOf(answer)}`, key)
+    const receipt = await gateway.receipt(answer, key)
     await gateway.reload({})
     expect(receipt.price_multiplier).toBe("2")
   })

@@ -1,35 +1,26 @@
-import { afterAll, beforeAll, expect, test } from "bun:test"
+import { afterAll, expect, test } from "bun:test"
 import { makeKey } from "../../src/admission/key.ts"
 import { nextId } from "../../src/id.ts"
 import { connect } from "../../src/ledger/database/address.ts"
 import type { CreatedKeyBody, KeyBody } from "../../src/wire/admin.ts"
 import type { ChangeBody } from "../../src/wire/operators.ts"
-import { type FreshDatabase, freshDatabase } from "../support/database.ts"
-import { chat, startGateway, type TestGateway, until, untilIs } from "../support/gateway.ts"
-import { chatCompletion, json, type Provider, startProvider, usage } from "../support/provider.ts"
+import { chat, startGateway, until, untilIs } from "../support/gateway.ts"
+import { chatCompletion, json, startProvider, usage } from "../support/provider.ts"
+import { twoShards } from "../support/two-shards.ts"
 
 /** D104: holders of keys change the keys of their account, at two gateways on two shards. */
 
-let provider: Provider
-const databases: FreshDatabase[] = []
-let first: TestGateway
-let second: TestGateway
-
-beforeAll(async () => {
-  provider = await startProvider()
-  provider.reply(json(200, chatCompletion("hello there", { usage: usage(10, 5) })))
-  for (let count = 0; count < 2; count++) databases.push(await freshDatabase())
-  const [a, b] = databases.map(({ address }, at) => ({ name: "ab".charAt(at), open: true, address }))
-  if (a === undefined || b === undefined) throw new Error("there are two databases")
-  first = await startGateway(provider, {}, null, [a, b])
-  second = await startGateway(provider, {}, null, [a, b])
-})
+const provider = await startProvider()
+provider.reply(json(200, chatCompletion("hello there", { usage: usage(10, 5) })))
+const { shards, drop } = await twoShards()
+const first = await startGateway(provider, {}, null, shards)
+const second = await startGateway(provider, {}, null, shards)
 
 afterAll(async () => {
   expect(await first.audit()).toMatchObject({ open_holds: 0, violations: [] })
   await first.stop()
   await second.stop()
-  for (const database of databases) await database.drop()
+  await drop()
   await provider.stop()
 })
 
@@ -182,7 +173,7 @@ test("D104 a key with a limit or a budget of its own rotates only itself, which 
 })
 
 async function endGrace(key_id: string): Promise<void> {
-  for (const { address } of databases) {
+  for (const { address } of shards) {
     const sql = connect(address, { max: 1 })
     await sql`UPDATE tollgate.keys SET previous_until = now() WHERE id = ${key_id} AND previous_until IS NOT NULL`
     await sql.end()

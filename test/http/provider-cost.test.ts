@@ -1,5 +1,4 @@
 import { describe, expect, test } from "bun:test"
-import type { Receipt } from "../../src/wire/receipt.ts"
 import { chat } from "../support/gateway.ts"
 import { chatCompletion, json, usage } from "../support/provider.ts"
 import { testGateway } from "../support/test-gateway.ts"
@@ -13,11 +12,7 @@ async function call(reported: object | undefined) {
   const answer = await chat(gateway, key)
   const id = answer.headers.get("x-request-id") ?? ""
   await answer.text()
-  const receipt: Receipt = JSON.parse(
-    await (
-      await fetch(`${gateway.url}/v1/calls/${id}`, { headers: { authorization: `Bearer ${key}` } })
-    ).text(),
-  )
+  const receipt = await gateway.receipt(answer, key)
   return { id, account_id, record: await gateway.call(id), receipt }
 }
 

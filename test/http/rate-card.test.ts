@@ -1,7 +1,6 @@
 import { describe, expect, test } from "bun:test"
 import type { QuoteBody } from "../../src/wire/quote.ts"
-import type { Receipt } from "../../src/wire/receipt.ts"
-import { CHAT, chat, chatModel, PRICE, until } from "../support/gateway.ts"
+import { CHAT, chat, chatModel, PRICE } from "../support/gateway.ts"
 import { chatCompletion, chatWords, json, sse } from "../support/provider.ts"
 import { chatBody } from "../support/request.ts"
 import { testGateway } from "../support/test-gateway.ts"
@@ -77,13 +76,6 @@ const CHARGE = "0.020416"
 
 const authorized = (key: string) => ({ authorization: `Bearer ${key}`, "content-type": "application/json" })
 
-async function receipt(key: string, id: string): Promise<Receipt> {
-  const answer = await fetch(`${gateway.url}/v1/calls/${id}`, { headers: authorized(key) })
-  return JSON.parse(await answer.text())
-}
-
-const idOf = (answer: Response) => answer.headers.get("x-request-id") ?? ""
-
 describe("D60 a call with every kind of token", () => {
   test("as a JSON answer: the receipt, the cost in the answer and the balance are one sum", async () => {
     const { key, id: account_id } = await gateway.account("1")
@@ -91,7 +83,7 @@ describe("D60 a call with every kind of token", () => {
     const answer = await chat(gateway, key, { model: CARD, usage: { include: true }, web_search_options: {} })
     const body = await answer.text()
     expect(JSON.parse(body)).toMatchObject({ usage: { cost: Number(CHARGE) } })
-    const shown = await receipt(key, idOf(answer))
+    const shown = await gateway.receipt(answer, key)
     expect(shown).toMatchObject({
       basis: "usage",
       failure: null,
@@ -101,7 +93,7 @@ describe("D60 a call with every kind of token", () => {
       prices: { input: "1", reasoning: "3", image_input: "2.5", web_search: "0.01" },
     })
     expect(shown.lines).toEqual(LINES)
-    expect(await gateway.call(idOf(answer))).toMatchObject({ lines: LINES })
+    expect(await gateway.callOf(answer)).toMatchObject({ lines: LINES })
     expect(await gateway.balance(account_id)).toMatchObject({ balance: "0.979584" })
   })
 })
@@ -125,7 +117,7 @@ describe("D60 images of the output, cached audio, pages and runs of the provider
     const { key } = await gateway.account("1")
     provider.replyOnce(json(200, chatCompletion("hello", { usage })))
     const answer = await chat(gateway, key, { model: WIDE })
-    const shown = await receipt(key, idOf(answer))
+    const shown = await gateway.receipt(answer, key)
     expect(shown).toMatchObject({ charge: "0.0443766", notes: ["overage"] })
     expect(shown.prices).toMatchObject({ tool_run: { code_interpreter: "0.03", x_search: "0.005" } })
     expect(shown.lines).toEqual([
@@ -149,14 +141,14 @@ test("D60 what has no price is charged as plain tokens, noted, and logged as a w
   const { key } = await gateway.account("1")
   provider.replyOnce(json(200, chatCompletion("hello", { usage: USAGE })))
   const answer = await chat(gateway, key)
-  const id = idOf(answer)
-  expect(await receipt(key, id)).toMatchObject({
+  const shown = await gateway.receipt(answer, key)
+  expect(shown).toMatchObject({
     // 90 + 1 + 200
     charge: "0.000291",
     notes: ["unpriced"],
     prices: { input: "1", cached_input: "0.1", output: "4", per_call: "0" },
   })
-  const warned = gateway.lines.filter((line) => line.includes(id) && line.includes("without a price"))
+  const warned = gateway.lines.filter((line) => line.includes(shown.id) && line.includes("without a price"))
   expect(warned.map((line) => JSON.parse(line))).toMatchObject([{ model: CHAT, upstream: "first" }])
 })
 
@@ -222,14 +214,11 @@ describe("D62 a model with another price above 100 prompt tokens", () => {
     const { key } = await gateway.account("1")
     provider.replyOnce(json(200, chatCompletion("hello", { usage: used(tokens) })))
     const answer = await chat(gateway, key, { model: TIERED })
-    expect(await receipt(key, idOf(answer))).toMatchObject({ charge, prices })
+    expect(await gateway.receipt(answer, key)).toMatchObject({ charge, prices })
     provider.replyOnce(sse(chatWords("hello"), { usage: used(tokens) }))
     const streamed = await chat(gateway, key, { model: TIERED, stream: true })
     await streamed.text()
-    const ended = await until(
-      () => receipt(key, idOf(streamed)),
-      ({ state }) => state !== "open",
-    )
+    const ended = await gateway.receipt(streamed, key)
     expect(ended).toMatchObject({ charge, prices })
   })
 
@@ -267,7 +256,7 @@ describe("D70 a model with prices for service tiers", () => {
     const said = served && { service_tier: served }
     provider.replyOnce(json(200, { ...chatCompletion("hello", { usage: used(tokens) }), ...said }))
     const answer = await chat(gateway, key, fields)
-    const shown = await receipt(key, idOf(answer))
+    const shown = await gateway.receipt(answer, key)
     expect(shown).toMatchObject({ charge, prices, notes: [], overage: "0" })
     expect(shown.prices.service_tier).toBe("service_tier" in prices ? prices.service_tier : undefined)
     expect(provider.requests.at(-1)?.json).toMatchObject(asked ? { service_tier: asked } : {})
@@ -279,10 +268,7 @@ describe("D70 a model with prices for service tiers", () => {
     )
     const streamed = await chat(gateway, key, { ...fields, stream: true })
     await streamed.text()
-    const ended = await until(
-      () => receipt(key, idOf(streamed)),
-      ({ state }) => state !== "open",
-    )
+    const ended = await gateway.receipt(streamed, key)
     expect(ended).toMatchObject({ charge, prices, notes: [] })
   })
 
@@ -294,9 +280,10 @@ describe("D70 a model with prices for service tiers", () => {
     const completion = chatCompletion("hello", { usage: used(100) })
     provider.replyOnce(json(200, { ...completion, service_tier: served }))
     const answer = await chat(gateway, key, { model, ...(asked && { service_tier: asked }) })
-    expect(await receipt(key, idOf(answer))).toMatchObject({ charge, notes: ["unpriced"] })
+    const shown = await gateway.receipt(answer, key)
+    expect(shown).toMatchObject({ charge, notes: ["unpriced"] })
     expect(
-      gateway.lines.filter((line) => line.includes(idOf(answer)) && line.includes("without a price")),
+      gateway.lines.filter((line) => line.includes(shown.id) && line.includes("without a price")),
     ).toHaveLength(1)
   })
 

@@ -1,38 +1,30 @@
-import { afterAll, beforeAll, expect, test } from "bun:test"
+import { afterAll, expect, test } from "bun:test"
 import { nextId } from "../../src/id.ts"
 import type { CallBody } from "../../src/wire/admin.ts"
 import type { CreditedBody } from "../../src/wire/credit-bodies.ts"
 import type { MoveBody } from "../../src/wire/moves.ts"
 import type { Receipt } from "../../src/wire/receipt.ts"
-import { type FreshDatabase, freshDatabase } from "../support/database.ts"
-import { ADMIN_TOKEN, chat, startGateway, type TestGateway, untilIs } from "../support/gateway.ts"
-import { chatCompletion, heldBack, json, type Provider, startProvider, usage } from "../support/provider.ts"
+import { ADMIN_TOKEN, chat, startGateway, untilIs } from "../support/gateway.ts"
+import { chatCompletion, heldBack, json, startProvider, usage } from "../support/provider.ts"
 import { postJson } from "../support/request.ts"
+import { twoShards } from "../support/two-shards.ts"
 
 /** D106: refunds of calls, over two gateways on two shards. */
-
-let provider: Provider
-const databases: FreshDatabase[] = []
-let gateways: readonly [TestGateway, TestGateway]
 
 /** 10 prompt tokens and 5 of output at the prices of the tests. */
 const ANSWER = json(200, chatCompletion("hello there", { usage: usage(10, 5) }))
 const CHARGE = "0.00003"
 const CHARGE_NANO = 30_000
 
-beforeAll(async () => {
-  provider = await startProvider()
-  provider.reply(ANSWER)
-  for (let count = 0; count < 2; count++) databases.push(await freshDatabase())
-  const [a, b] = databases.map(({ address }, at) => ({ name: "ab".charAt(at), open: at === 0, address }))
-  if (a === undefined || b === undefined) throw new Error("there are two databases")
-  const start = () => startGateway(provider, {}, null, [a, b])
-  gateways = [await start(), await start()]
-})
+const provider = await startProvider()
+provider.reply(ANSWER)
+const { shards, drop } = await twoShards(false)
+const start = () => startGateway(provider, {}, null, shards)
+const gateways = [await start(), await start()] as const
 afterAll(async () => {
   expect(await gateways[0].audit()).toMatchObject({ open_holds: 0, violations: [] })
   for (const gateway of gateways) await gateway.stop()
-  for (const database of databases) await database.drop()
+  await drop()
   await provider.stop()
 })
 
@@ -59,13 +51,8 @@ async function refund(account: string, call_id: string, amount: string, more: ob
 
 const seenBy = {
   operator: async (id: string) => (await gateways[1].admin<CallBody>("GET", `/calls/${id}`)).refunded,
-  async customer(id: string, key: string) {
-    const answer = await fetch(`${gateways[1].url}/v1/calls/${id}`, {
-      headers: { authorization: `Bearer ${key}` },
-    })
-    const receipt: Receipt = JSON.parse(await answer.text())
-    return receipt.refunded
-  },
+  customer: async (id: string, key: string) =>
+    (await gateways[1].own<Receipt>(`/v1/calls/${id}`, key)).refunded,
 }
 
 test("D106 refunds of a call at the same moment are at most its charge together, and its receipts show them", async () => {

@@ -22,6 +22,7 @@ import {
 import { chatBody } from "../support/request.ts"
 import { ofFile } from "../support/test-gateway.ts"
 import { type Client, type Sending, send } from "./client.ts"
+import { type Code, expectError, ownHeaders } from "./errors.ts"
 
 /** Keeps the gateway's own comments out of streams whose bytes are compared. */
 export const NO_COMMENTS = { stream: { keepalive: "60s", commit_after: "60s", stall: "30s" } }
@@ -99,8 +100,6 @@ export async function openStage(changesFor: (provider_url: string) => ConfigChan
       const { balance, held } = await gateway.balance(account_id)
       return { answer, id, requests: provider.requests.slice(before), call, credit: usd, balance, held }
     }
-    const calls = () => gateway.calls(`?account=${account_id}`)
-    const isOver = ({ state }: CallRecord) => state !== "open"
     return {
       client,
       account_id,
@@ -108,12 +107,15 @@ export async function openStage(changesFor: (provider_url: string) => ConfigChan
         const answer = await client.ended
         // Past its 250 ms the last byte leaves before the settlement is durable (D32).
         if (performance.now() - client.sent_ms >= SETTLE_WAIT_MS) {
-          await until(calls, (found) => found.every(isOver))
+          await until(
+            () => gateway.calls(`?account=${account_id}`),
+            (found) => found.every(({ state }) => state !== "open"),
+          )
         }
         return await sidesOf(answer)
       },
       async sidesOnceClosed() {
-        await until(calls, (found) => found.length > 0 && found.every(isOver))
+        await gateway.endedCalls(account_id)
         return await sidesOf(await client.head)
       },
     }
@@ -272,25 +274,10 @@ export function streamText(...events: readonly unknown[]): string {
 /** Stands in bodies that the client must not see. */
 export const CANARY = "canary-7d41"
 
-/** An error of D16's shape, with `error` beside its code, and nothing of what the provider said. */
-export function seesError(status: number, code: string, error: object = { type: "api_error" }): Sees {
-  return ({ answer, id }) => {
-    expect(answer.status).toBe(status)
-    const no_retry = ["usage_missing", "usage_invalid", "response_too_large", "invalid_api_key"].includes(
-      code,
-    )
-    expect(ownHeaders(answer)).toEqual({
-      "content-type": "application/json",
-      ...ids(id),
-      ...(no_retry && { "x-should-retry": "false" }),
-      ...(status === 503 && { "retry-after": "2" }),
-    })
-    const body: unknown = JSON.parse(answer.body)
-    expect(body).toEqual({
-      type: "error",
-      error: { message: expect.any(String), param: null, code, ...error },
-      request_id: id,
-    })
+/** An error (D16), and nothing of what the provider said. */
+export function seesError(code: Code): Sees {
+  return ({ answer }) => {
+    expectError(answer, code)
     expect(answer.body).not.toContain(CANARY)
     expect(answer.whole).toBe(true)
   }
@@ -340,12 +327,6 @@ function expectBytes({ body, bytes, whole }: Answer, expected: string | Uint8Arr
   expect(body).toBe(wanted.toString())
   expect(bytes.equals(wanted)).toBe(true)
   expect(whole).toBe(true)
-}
-
-/** Without the headers of the framing and of the connection. */
-function ownHeaders({ headers }: Answer): Record<string, string> {
-  const { date, connection, "content-length": length, "transfer-encoding": encoding, ...own } = headers
-  return own
 }
 
 function ids(id: string): Record<string, string> {

@@ -1,3 +1,5 @@
+import type { Receipt } from "../../src/wire/receipt.ts"
+
 export const ADMIN_TOKEN = "test-admin-token-0123456789"
 
 /** A call as `/admin/calls/{id}` shows it. */
@@ -24,8 +26,27 @@ export function operatorOf(url: string) {
     return JSON.parse(text === "" ? "null" : text)
   }
 
+  /** What the holder of a key reads. */
+  async function own<Answer>(path: string, key: string): Promise<Answer> {
+    const response = await fetch(`${url}${path}`, { headers: { authorization: `Bearer ${key}` } })
+    const text = await response.text()
+    if (!response.ok) throw new Error(`GET ${path}: ${response.status} ${text}`)
+    return JSON.parse(text)
+  }
+
+  const calls = async (query = "") => (await admin<{ data: CallRecord[] }>("GET", `/calls${query}`)).data
+
   return {
     admin,
+    own,
+    /** The receipt for the call of an answer, once it has ended. */
+    async receipt(answer: Response, key: string): Promise<Receipt> {
+      for (;;) {
+        const receipt = await own<Receipt>(`/v1/calls/${answer.headers.get("x-request-id")}`, key)
+        if (receipt.state !== "open") return receipt
+        await Bun.sleep(5)
+      }
+    },
     /** A new account with `usd` and a key of it. */
     async account(usd = "10") {
       const make = <Answer>(path: string, body: object) => admin<Answer>("POST", path, body, TRIES)
@@ -40,7 +61,15 @@ export function operatorOf(url: string) {
     /** The call of an answer, by the id the client saw. */
     callOf: (response: Response) =>
       admin<CallRecord>("GET", `/calls/${response.headers.get("x-request-id")}`),
-    calls: async (query = "") => (await admin<{ data: CallRecord[] }>("GET", `/calls${query}`)).data,
+    calls,
+    /** The calls of an account, once there are so many and none is open. */
+    async endedCalls(account_id: string, count = 1) {
+      for (;;) {
+        const found = await calls(`?account=${account_id}`)
+        if (found.length >= count && found.every(({ state }) => state !== "open")) return found
+        await Bun.sleep(5)
+      }
+    },
     /** What a scrape of `/metrics` says. */
     metrics: async () =>
       (await fetch(`${url}/metrics`, { headers: { authorization: `Bearer ${ADMIN_TOKEN}` } })).text(),
