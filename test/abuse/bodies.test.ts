@@ -159,26 +159,7 @@ describe("bodies that are made to be dear to read", () => {
   const within = (text: string) => `{"model":"${CHAT}",${MESSAGES},"x":${text}}`
   const refused: readonly [what: string, text: () => string, message: RegExp][] = [
     ["D18 a million brackets", () => within("[".repeat(M) + "]".repeat(M)), /more than 64 levels deep/],
-    [
-      "D18 a million objects within another",
-      () => within(`${'{"a":'.repeat(M)}1${"}".repeat(M)}`),
-      /more than 64 levels deep/,
-    ],
-    ["D18 brackets without an end", () => "[{".repeat(M), /more than 64 levels deep/],
-    [
-      "D41 a million keys",
-      () => within(`{${Array.from({ length: M }, (_, at) => `"${at}":1`).join(",")}}`),
-      /100000 keys/,
-    ],
-    ["D41 a million times one key", () => within(`{${'"a":1,'.repeat(M)}"a":1}`), /100000 keys/],
     ["D41 ten million numbers", () => within(`[${"1,".repeat(9 * M)}1]`), /100000 keys/],
-    ["D41 a million long numbers", () => within(`[${"12345678901234567,".repeat(M)}1]`), /100000 keys/],
-    ["D41 five million quotes", () => within(`"${'\\"'.repeat(5 * M)}"`), /2000000 backslashes/],
-    ["D41 a key of a million characters", () => within(`{"${"k".repeat(M)}":1}`), /keys that are too long/],
-    ["D41 a number of two million digits", () => within("1".repeat(2 * M)), /too many digits/],
-    ["a long number that is none", () => within(`${"1".repeat(M)}x`), /not valid JSON/],
-    ["a string without an end", () => within(`"${"\\\\".repeat(M)}`), /not valid JSON/],
-    ["escapes that are none", () => within(`"${"\\u000".repeat(M)}"`), /not valid JSON/],
   ]
   test.each(refused)("%s: a 400 before any hold", async (_, text, message) => {
     const body = text()

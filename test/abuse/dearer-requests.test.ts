@@ -38,13 +38,3 @@ describe("D18 D19 what would be billed differently than it is read is refused", 
     expect(harness.provider.requests.at(-1)?.json).toMatchObject(fields)
   })
 })
-
-test("D12 D89 a document at an address is refused without context_tokens, before a hold", async () => {
-  const content = [{ type: "document_url", document_url: "https://files.example/a.pdf" }]
-  await harness.untouched(account.id, async () => {
-    const answer = await harness.chat(account.key, { messages: [{ role: "user", content }] })
-    const param = "messages[0].content[0].document_url"
-    expect(answer.status).toBe(400)
-    expect(JSON.parse(answer.body).error).toMatchObject({ param, missing: "context_tokens" })
-  })
-})

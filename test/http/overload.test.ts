@@ -2,15 +2,14 @@ import { beforeAll, describe, expect, test } from "bun:test"
 import { makeKey } from "../../src/admission/key.ts"
 import type { Answer } from "../support/answer.ts"
 import { chatModel, MESSAGES, untilIs } from "../support/gateway.ts"
-import { chatWords, HELLO, json, type Script, silent, sse } from "../support/provider.ts"
+import { HELLO, json, type Script, silent } from "../support/provider.ts"
 import { requestBytes } from "../support/request.ts"
 import { expectError } from "./errors.ts"
 import { chatDraft, testHarness } from "./harness.ts"
 
 const IN_FLIGHT = 3
-/** How many failures in a row open a breaker, and for how long. */
+/** How many failures in a row open a breaker. */
 const FAILURES = 5
-const OPEN_MS = 10_000
 
 const completes = HELLO
 
@@ -31,7 +30,6 @@ function configuration(url: string) {
     models: [
       model("fragile", "fragile"),
       model("steady", "steady"),
-      model("both", "fragile", "steady"),
       { ...model(MESSAGES, "counter"), family: "messages" },
     ],
   }
@@ -94,14 +92,11 @@ describe("D33 limits.in_flight", () => {
 })
 
 describe("D33 five failures in a row open an upstream's breaker", () => {
-  /** When the breaker of `fragile` opened: 10 s later the last test looks what it does. */
-  let opened_ms = 0
   beforeAll(async () => {
     for (let call = 0; call < FAILURES; call++) {
       harness.provider.replyOnce(json(503, {}))
       expectError(await ask("fragile"), "upstream_unavailable")
     }
-    opened_ms = performance.now()
   })
 
   test("503 at once, before any hold; the key is still judged", async () => {
@@ -135,37 +130,5 @@ describe("D33 five failures in a row open an upstream's breaker", () => {
     const refused = await harness.chat(key, { model: "fragile", user: "ann" })
     expect(refused.status).toBe(402)
     expect(refused.json).toMatchObject({ error: { code: "budget_reached", budget: { id: budget_id } } })
-  })
-
-  test("it is skipped where there is another", async () => {
-    const answer = await ask("both")
-    expect(await harness.gateway.call(answer.headers["x-request-id"] ?? "")).toMatchObject({
-      upstream: "steady",
-    })
-    expect(harness.provider.requests.at(-1)?.json).toMatchObject({ model: "model-of-steady" })
-  })
-
-  test("refusals and streams lost after their 2xx do not count", async () => {
-    const lost = sse(chatWords("hello"), { done: false, ending: "reset" })
-    harness.provider.replyOnce(...Array.from({ length: FAILURES }, () => [lost, json(429, {})]).flat())
-    for (let call = 0; call < 2 * FAILURES; call++) await ask("steady", { stream: true })
-    expect((await ask("steady")).status).toBe(200)
-  })
-
-  test("after 10 s one call tries, the others are turned away; once it is answered all pass", async () => {
-    expectError(await ask("fragile"), "upstream_unavailable")
-    await Bun.sleep(opened_ms + OPEN_MS - performance.now())
-    const { held, release } = gate()
-    harness.provider.replyOnce(held)
-    const arrived = harness.provider.requests.length + 1
-    const trying = ask("fragile")
-    await harness.provider.exchange(arrived)
-    await harness.untouched(account.id, async () => {
-      expectError(await ask("fragile"), "upstream_unavailable")
-    })
-    release()
-    expect((await trying).status).toBe(200)
-    const answers = await Promise.all([ask("fragile"), ask("fragile")])
-    expect(answers.map(({ status }) => status)).toEqual([200, 200])
   })
 })
