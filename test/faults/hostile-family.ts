@@ -1,22 +1,13 @@
 import { afterAll, afterEach, describe, expect, test } from "bun:test"
-import { FAIR } from "../support/link.ts"
-import { READ_MS, type Script } from "../support/provider.ts"
+import { type Script, sse } from "../support/provider.ts"
 import { rawClient } from "../support/raw-client.ts"
 import { type Draft, requestBytes } from "../support/request.ts"
-import { allowedBytes, COMMIT, callOf, EVENT_STREAM, growthOf, hostileTo, mend } from "./hostile.ts"
+import { allowedBytes, callOf, growthOf, hostileTo, mend } from "./hostile.ts"
 import { Scene } from "./scene.ts"
 
-/** Faults of a provider, and of the way to it, that each operation reads in its own way. */
+/** Floods of a provider, which each operation reads in its own way. */
 
-const CHARGED = { state: "settled", basis: "usage", charge: "0.00003" }
-
-export type HostileRow = readonly [
-  name: string,
-  stream: boolean,
-  script: Script,
-  told: string,
-  recorded: object,
-]
+type HostileRow = readonly [name: string, stream: boolean, script: Script, told: string, recorded: object]
 
 interface Operation {
   readonly family: "chat" | "messages"
@@ -54,22 +45,9 @@ export async function openHostile({ family, path, first_byte = "10s", draft, wor
   return { scene, victim, begin, ask, events, whole: sends(events) }
 }
 
+const sends = (events: readonly string[]) => sse(events, { done: false })
+
 type Hostile = Awaited<ReturnType<typeof openHostile>>
-
-/** Sends events, each in a chunk of its own; then does the rest, or ends. */
-export function sends(events: readonly string[], rest?: Script): Script {
-  return async (exchange) => {
-    await exchange.head(200, EVENT_STREAM)
-    for (const event of events) await exchange.chunk(event)
-    await (rest === undefined ? exchange.end() : rest(exchange))
-  }
-}
-
-/** Ends a stream by a reset, once its events are read. */
-export const resets: Script = async (exchange) => {
-  await Bun.sleep(READ_MS)
-  exchange.reset()
-}
 
 export function describeMemory({ scene, victim, ask }: Hostile, end: string, rows: readonly HostileRow[]) {
   describe("rule 3, rule 6, D31 a hostile provider costs no more memory than the limits", () => {
@@ -85,60 +63,5 @@ export function describeMemory({ scene, victim, ask }: Hostile, end: string, row
       expect(grown_bytes).toBeLessThan(allowedBytes(name))
       expect(scene.provider.exchanges.length).toBe(from + 1)
     })
-  })
-}
-
-/** `begun`: a stream up to "eight by"; `lost`: the record of a call whose provider was lost then; `told`: how its error begins. */
-export function describeWay(
-  { scene, victim, begin, events, whole }: Hostile,
-  end: string,
-  begun: readonly string[],
-  lost: object,
-  told = 'event: error\ndata: {"type":"error",',
-) {
-  describe("rule 5, rule 6 the way to the provider", () => {
-    test("cuts everything into single bytes: the client has the provider's own bytes, and usage is charged", async () => {
-      victim.upstream.weather = { ...FAIR, slice_bytes: 1 }
-      scene.provider.replyOnce(whole)
-      const { id, client } = await begin(true)
-      const { body } = await client.answer("POST")
-      expect(body.replace(COMMIT, "")).toBe(events.join(""))
-      expect(await callOf(scene, id)).toMatchObject(CHARGED)
-    })
-
-    test.each([
-      ["is reset", () => victim.upstream.reset(), lost],
-      ["is cut", () => victim.upstream.cut(), lost],
-      ["says that nothing more will come", () => victim.upstream.halfClose(), lost],
-      ["swallows everything", () => victim.upstream.stall(), { ...lost, ending: "upstream_silent" }],
-    ])(
-      "%s in the middle of a stream: an error event, and what was seen is charged",
-      async (_, fault, recorded) => {
-        scene.provider.replyOnce(sends(begun, async () => {}))
-        const { id, client } = await begin(true)
-        await client.receives("eight by")
-        fault()
-        await client.closed
-        expect(client.received).toContain(told)
-        expect(client.received).not.toContain(end)
-        expect(await callOf(scene, id)).toMatchObject(recorded)
-      },
-    )
-  })
-}
-
-/** Comes last: the way keeps a connection that swallows everything. */
-export function testSwallowedEnd({ scene, victim, ask, events }: Hostile) {
-  test("the way swallows the end of the body: the last event has come, and the stream is whole", async () => {
-    scene.provider.replyOnce(
-      sends(events, async (exchange) => {
-        await Bun.sleep(READ_MS)
-        victim.upstream.stall()
-        await exchange.end()
-      }),
-    )
-    const { received, call } = await ask(true)
-    expect(received).toContain(events.at(-1) ?? "")
-    expect(call).toMatchObject({ ...CHARGED, ending: "completed", failure: null })
   })
 }

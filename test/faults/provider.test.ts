@@ -1,11 +1,21 @@
-import { expect, test } from "bun:test"
+import { describe, expect, test } from "bun:test"
 import { brotliCompressSync, constants, gzipSync } from "node:zlib"
 import { text } from "../process/stream.ts"
 import { CHAT } from "../support/gateway.ts"
 import { FAIR } from "../support/link.ts"
 import { chatWords, READ_MS, type Script, sseEvent, usage, usageChunk } from "../support/provider.ts"
-import { EVENT_STREAM, endless, flood, JSON_BODY, OFFERED_BYTES, pour, RELEASED } from "./hostile.ts"
-import { describeMemory, describeWay, openHostile } from "./hostile-family.ts"
+import {
+  COMMIT,
+  callOf,
+  EVENT_STREAM,
+  endless,
+  flood,
+  JSON_BODY,
+  OFFERED_BYTES,
+  pour,
+  RELEASED,
+} from "./hostile.ts"
+import { describeMemory, openHostile } from "./hostile-family.ts"
 
 /** A provider that is hostile, and a way to it that breaks: what the client is told, what the ledger says, what it costs. */
 
@@ -27,7 +37,7 @@ const hostile = await openHostile({
   }),
   words: (...words) => [...chatWords(...words).map(sseEvent), USAGE, END],
 })
-const { scene, victim, ask, whole } = hostile
+const { scene, victim, begin, ask, events, whole } = hostile
 
 const zeros = Buffer.alloc(OFFERED_BYTES)
 
@@ -132,8 +142,38 @@ describeMemory(hostile, END, [
   ],
 ])
 
-const OBSERVED = { state: "settled", basis: "estimate", ending: "upstream_lost", charge: "0.000008" }
-describeWay(hostile, END, [text("eight by")], OBSERVED, 'data: {"error":')
+describe("rule 5, rule 6 the way to the provider", () => {
+  test("cuts everything into single bytes: the client has the provider's own bytes, and usage is charged", async () => {
+    victim.upstream.weather = { ...FAIR, slice_bytes: 1 }
+    scene.provider.replyOnce(whole)
+    const { id, client } = await begin(true)
+    const { body } = await client.answer("POST")
+    expect(body.replace(COMMIT, "")).toBe(events.join(""))
+    expect(await callOf(scene, id)).toMatchObject({ state: "settled", basis: "usage", charge: "0.00003" })
+  })
+
+  test.each([
+    ["is reset", () => victim.upstream.reset(), "upstream_lost"],
+    ["is cut", () => victim.upstream.cut(), "upstream_lost"],
+    ["says that nothing more will come", () => victim.upstream.halfClose(), "upstream_lost"],
+    ["swallows everything", () => victim.upstream.stall(), "upstream_silent"],
+  ])(
+    "%s in the middle of a stream: an error event, and what was seen is charged",
+    async (_, fault, ending) => {
+      scene.provider.replyOnce(async (exchange) => {
+        await exchange.head(200, EVENT_STREAM)
+        await exchange.chunk(text("eight by"))
+      })
+      const { id, client } = await begin(true)
+      await client.receives("eight by")
+      fault()
+      await client.closed
+      expect(client.received).toContain('data: {"error":')
+      expect(client.received).not.toContain(END)
+      expect(await callOf(scene, id)).toMatchObject({ basis: "estimate", charge: "0.000008", ending })
+    },
+  )
+})
 
 test("rule 5 the way is slow: the stream is as slow, and whole", async () => {
   victim.upstream.weather = { ...FAIR, delay_ms: 100, bytes_per_s: 5_000 }
