@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { afterAll, describe, expect, test } from "bun:test"
 import fc from "fast-check"
 import { connect } from "../../src/ledger/database/address.ts"
 import { within } from "../support/fair-clock.ts"
@@ -359,79 +359,6 @@ describe("D9 the client leaves when everything is said", () => {
     await begun.client.receives('"hi"')
     begun.client.reset()
     expect(await closed(begun)).toMatchObject({ basis: "usage", ending: "completed", failure: null })
-  })
-})
-
-describe("D8 a slow reader", () => {
-  const STALL_MS = 400
-  let slow: TestGateway
-
-  beforeAll(async () => {
-    slow = await startGateway(provider, { ...policies(provider.url), stream: { stall: `${STALL_MS}ms` } })
-  })
-  afterAll(async () => {
-    await expectNothingLeft(slow)
-    await slow.stop()
-  })
-
-  test("that reads nothing holds the provider back, is cut after stream.stall, and its connection ends", async () => {
-    const OFFERED = 1_000
-    const block = text("x".repeat(65_536))
-    const readers = 3
-    let blocks = 0
-    provider.replyOnce(
-      ...Array.from({ length: readers }, () => async (exchange: Exchange) => {
-        await exchange.head(200, { "content-type": "text/event-stream" })
-        const chunk = Buffer.from(`${block.length.toString(16)}\r\n${block}\r\n`)
-        for (let sent = 0; sent < OFFERED && (await exchange.raw(chunk)); sent++) blocks += 1
-      }),
-    )
-    const { id, key } = await slow.account("100")
-    const began_ms = performance.now()
-    const clients = await Promise.all(Array.from({ length: readers }, () => rawClient(slow)))
-    for (const client of clients) {
-      client.stopReading()
-      client.send(chatRequest(key, { model: "aborting", stream: true }))
-    }
-    const ended = slow.endedCalls(id, readers)
-    expect(await within(4 * STALL_MS, ended)).toBe(true)
-    expect(performance.now() - began_ms).toBeGreaterThanOrEqual(STALL_MS)
-    for (const call of await ended)
-      expect(call).toMatchObject({ basis: "estimate", ending: "client_stalled", failure: "client_stalled" })
-    // The kernel's buffers of both connections; the rest of what was offered never left the provider. What the gateway
-    // itself keeps is asserted where it is a process of its own, in test/process/slow-readers.test.ts.
-    expect(blocks * block.length).toBeLessThan(readers * 32_000_000)
-    await untilIs(() => slow.service.server.pending, 0)
-    for (const client of clients) {
-      client.readOn()
-      await client.closed
-      expect(client.received).not.toContain("[DONE]")
-    }
-  })
-
-  test("that takes something now and then is not cut", async () => {
-    const words = 12
-    provider.replyOnce(async (exchange) => {
-      await exchange.head(200, { "content-type": "text/event-stream" })
-      for (let sent = 0; sent < words; sent++) {
-        await exchange.chunk(text("y".repeat(400_000)))
-      }
-      await exchange.chunk(FINAL_USAGE + DONE)
-      await exchange.end()
-    })
-    const { id, key } = await slow.account("100")
-    const client = await rawClient(slow)
-    client.send(chatRequest(key, { model: "aborting", stream: true }))
-    for (let pause = 0; pause < 4; pause++) {
-      client.stopReading()
-      await Bun.sleep(STALL_MS / 2)
-      client.readOn()
-      await Bun.sleep(5)
-    }
-    await client.receives(DONE)
-    client.leave()
-    const [call] = await slow.endedCalls(id)
-    expect(call).toMatchObject({ basis: "usage", ending: "completed" })
   })
 })
 

@@ -293,14 +293,6 @@ describe("a start of workers that cannot be is refused in one sentence, with exi
     )
   })
 
-  test("a database that cannot be reached", async () => {
-    place.configure(configFor(provider.url, { workers: 2 }))
-    const DATABASE_URL = "postgres://tollgate:s3cret@127.0.0.1:1/ledger"
-    expect(await refusal(place.spawn({ DATABASE_URL }))).toBe(
-      "cannot use the database: connect ECONNREFUSED 127.0.0.1:1",
-    )
-  })
-
   test("a port that other workers listen on, whose sockets would let it in", async () => {
     const gateway = await start()
     const PORT = new URL(gateway.url).port
