@@ -259,8 +259,7 @@ export class DatabaseLedger implements ShardLedger {
   async #leave(): Promise<void> {
     if (!this.#availability.answering) return
     await this.#used.write(this.#background_connection)
-    await this.#writeEstimates().catch(() => {})
-    await this.#writeRefusals().catch(() => {})
+    for (const counts of [this.#estimates, this.#refusals]) await this.#write(counts).catch(() => {})
     if (this.#outstanding.size > 0) return
     await this.#background_connection.run(forgetCheckpoints, [this.#lease.gateway_id], STOP_MS)
     await this.#lease.release()
@@ -300,8 +299,8 @@ export class DatabaseLedger implements ShardLedger {
       { name: "members", every_ms: SEAL_MS, run: () => forgetMembers(this.#background_connection) },
       { name: "months", every_ms: UPKEEP_MS, run: () => addMonths(upkeep) },
       { name: "sums", every_ms: UPKEEP_MS, run: () => sumHours(upkeep, () => this.#stopping) },
-      { name: "estimates", every_ms: UPKEEP_MS, run: () => this.#writeEstimates() },
-      { name: "refusals", every_ms: UPKEEP_MS, run: () => this.#writeRefusals() },
+      { name: "estimates", every_ms: UPKEEP_MS, run: () => this.#write(this.#estimates) },
+      { name: "refusals", every_ms: UPKEEP_MS, run: () => this.#write(this.#refusals) },
       { name: "seals", every_ms: SEAL_MS, run: () => this.#sealMonths() },
       { name: "alerts kept", every_ms: SEAL_MS, run: () => forgetAlerts(upkeep) },
       { name: "lost changes", every_ms: SEAL_MS, run: () => endLostChanges(upkeep) },
@@ -319,12 +318,8 @@ export class DatabaseLedger implements ShardLedger {
     events.prices?.(name, await countPrices(this.#background_connection))
   }
 
-  #writeEstimates(): Promise<void> {
-    return this.#estimates.write(this.#background_connection, STOP_MS)
-  }
-
-  #writeRefusals(): Promise<void> {
-    return this.#refusals.write(this.#background_connection, STOP_MS)
+  #write(counts: EstimateQueue | RefusalQueue): Promise<void> {
+    return counts.write(this.#background_connection, STOP_MS)
   }
 
   async #sealMonths(): Promise<void> {

@@ -3,8 +3,6 @@ import { nextId } from "../../src/id.ts"
 import type { Checkpoint, Hold } from "../../src/ledger/entries.ts"
 import { Checkpoints } from "../../src/ledger/money/checkpoints.ts"
 import { holdBatch } from "../../src/ledger/money/hold.ts"
-import { Lease } from "../../src/ledger/money/lease.ts"
-import { Sweeper } from "../../src/ledger/queue/sweep.ts"
 import { takes } from "../support/fair-clock.ts"
 import { DatabaseProxy } from "../support/proxy.ts"
 import {
@@ -15,6 +13,7 @@ import {
   LONG_LEASE,
   nth,
   settled,
+  sweepOnce,
   testDatabase,
   until,
   writeCheckpoints,
@@ -157,10 +156,7 @@ describe("D57 the ledger of a process", () => {
     await ledger.stop()
     expect(await written(gateway_id)).toEqual({ [hold.id]: 6n })
     await db.sql`UPDATE tollgate.gateways SET dead_at = now() - interval '1 minute' WHERE id = ${gateway_id}`
-    const lease = new Lease(db.connection(), LONG_LEASE)
-    await lease.acquire(nextId())
-    const sweeper = new Sweeper(db.connection(), lease, () => {}, 0)
-    await sweeper.run()
+    await sweepOnce(db.connection())
     expect(await call(db.sql, hold.id)).toMatchObject({ state: "expired", charge_nano: "6" })
     expect(await call(db.sql, quiet.id)).toMatchObject({ state: "expired", charge_nano: "0" })
     expect(await written(gateway_id)).toEqual({})
@@ -177,9 +173,7 @@ describe("D57 the ledger of a process", () => {
       await writeCheckpoints(connection, gateway_id, checkpointOf(nth(holds, at).id, 3n))
     }
     await db.sql`UPDATE tollgate.gateways SET dead_at = now() WHERE id = ${dead_id}`
-    const lease = new Lease(db.connection(), LONG_LEASE)
-    await lease.acquire(nextId())
-    await new Sweeper(connection, lease, () => {}, 0).run()
+    await sweepOnce(connection)
     expect(await written(dead_id)).toEqual({})
     expect(await written(living_id)).toEqual({ [nth(holds, 0).id]: 3n })
   })

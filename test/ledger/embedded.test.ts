@@ -152,12 +152,6 @@ describe("a start", () => {
     expectNothingLeft(shared, address)
   })
 
-  test("finds what the one before it wrote", async () => {
-    const embedded = await start(shared)
-    expect(await ask(embedded.address, "select one from kept")).toEqual([1])
-    await embedded.stop()
-  })
-
   test("writes neither the text nor the rows of a failed statement down", async () => {
     const embedded = await start(shared)
     await ask(embedded.address, "create table once (secret text primary key)")
@@ -232,18 +226,6 @@ describe("a start", () => {
 })
 
 describe("one gateway for a data directory", () => {
-  test("a second one is refused by name while the first goes on", async () => {
-    const first = spawnGateway(shared)
-    const { address } = await first.outcome
-    expect(String(await thrown(start(shared)))).toContain(
-      `another gateway (pid ${first.pid}) already uses ${shared}`,
-    )
-    expect(await ask(address, "select 1")).toEqual([1])
-    process.kill(first.pid, "SIGTERM")
-    expect(await first.exited).toEqual([0, null])
-    expectNothingLeft(shared, address)
-  })
-
   test("of several at the same instant exactly one wins", async () => {
     const gateways = Array.from({ length: 4 }, () => spawnGateway(shared))
     const outcomes = await Promise.all(gateways.map(({ outcome }) => outcome))

@@ -89,6 +89,27 @@ const RETURN_AFTER_EXPIRY: Step[] = [
   ["end", [[0, 20, true]]],
 ]
 
+/** Also rare: money comes back that two grants have paid, one after the other. */
+const RETURN_TO_BOTH: Step[] = [
+  ["credit", 10, 10, 0, 25],
+  ["credit", 50, 50, 0, null],
+  ["hold", [10]],
+  ["lose", 0, 10],
+  ["hold", [5]],
+  ["lose", 0, 5],
+  ["late", 0, 2],
+]
+
+/** Also rare: money comes back to a voided grant, of which an open call held all. */
+const RETURN_AFTER_VOID: Step[] = [
+  ["credit", 20, 10, 0, null],
+  ["credit", 50, 50, 0, null],
+  ["hold", [20]],
+  ["void", 0],
+  ["lose", 0, 20],
+  ["late", 0, 15],
+]
+
 const LOST = new Error("the connection was lost")
 
 /** A connection that is lost once: a statement of those that follow is rolled back, or is done and its answer is lost. */
@@ -339,7 +360,9 @@ test(
             numRuns: Math.ceil(HISTORIES / LANES),
             seed: Number(process.env.GRANT_SEED ?? 1) + at,
             endOnFailure: true,
-            examples: [[[0, RETURN_AFTER_EXPIRY]]],
+            examples: [RETURN_AFTER_EXPIRY, RETURN_TO_BOTH, RETURN_AFTER_VOID].map((history) => [
+              [0, history],
+            ]),
           },
         ),
       ),

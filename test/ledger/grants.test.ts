@@ -147,6 +147,9 @@ test("D95: a void takes back what is unused, once, also before the grant is effe
   expect(await undo(used)).toEqual(["known", 0n, 25n, 10n])
   expect(await undo(later)).toEqual(["voided", 0n, 5n, 10n])
   expect(await undo(nextId())).toBeNull()
+  const [entry] =
+    await db.sql`SELECT reason FROM tollgate.grant_entries WHERE credit_id = ${used} AND change = 'voided'`
+  expect(entry?.reason).toBe("by mistake")
   expect(await undo(await granted(account, -3n))).toEqual({ outcome: "no_grant" })
   expect(await faults()).toEqual([])
 })

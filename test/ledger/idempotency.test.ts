@@ -97,27 +97,6 @@ describe("D43 the same Idempotency-Key of an account", () => {
     ])
   })
 
-  test("asked for by many gateways at once is held once", async () => {
-    const account = await db.account(1_000n)
-    const holds = Array.from({ length: 80 }, () => under("k", account))
-    const results = await Promise.all(
-      holds.map((hold, at) => {
-        const connection = nth(connections, at % connections.length)
-        return holdBatch(connection, gateway_id, [hold], 5_000)
-      }),
-    )
-    const outcomes = results.flat().map(({ outcome }) => outcome)
-    expect(outcomes.filter((outcome) => outcome === "held")).toHaveLength(1)
-    expect(new Set(outcomes.filter((outcome) => outcome !== "held"))).toEqual(
-      new Set(
-        outcomes.includes("conflict") ? ["idempotency_key_used", "conflict"] : ["idempotency_key_used"],
-      ),
-    )
-    const rows = await db.sql`SELECT FROM tollgate.holds WHERE account_id = ${account.account_id}`
-    expect(rows).toHaveLength(1)
-    expect(await violations(db.sql)).toEqual([])
-  })
-
   test("through two ledgers of two gateways: one call is held, the other is told of it", async () => {
     const account = await db.account(1_000n)
     const ledgers = [await db.ledger(), await db.ledger()]

@@ -427,28 +427,6 @@ describe("what comes into the ledger while a statement waits", () => {
   })
 })
 
-test("an end has every field in its row, as by the exact statement: none of them is lost for null", async () => {
-  const account = await db.account(100n)
-  const hold = holdOf(account, 30n, { stream: false })
-  const way = inBatch(connection)
-  await way.hold(alive_id, hold)
-  expect(await call(db.sql, hold.id)).toMatchObject({ stream: false, state: "open", upstream: "first" })
-  const bare = { usage: null, terms_id: null, ttft_ms: null, ending: null, failure: null }
-  expect(await way.end(settled(hold.id, 7n, bare), hold)).toBe("applied")
-  expect(await call(db.sql, hold.id)).toMatchObject({
-    state: "settled",
-    charge_nano: "7",
-    prompt_tokens: null,
-    cached_tokens: null,
-    completion_tokens: null,
-    upstream: "first",
-    ttft_ms: null,
-    ending: null,
-    failure: null,
-    duration_ms: 34,
-  })
-})
-
 test.each([300, 100])("waits %d ms for a lock, and leaves no setting of the session", async (lock_ms) => {
   const account = await db.account(100n)
   const [hold, other] = [holdOf(account, 5n), holdOf(account, 5n)]

@@ -10,13 +10,11 @@ import { DatabaseConnection } from "../../src/ledger/database/connection.ts"
 import { type Database, openDatabase } from "../../src/ledger/database/database.ts"
 import { MIGRATIONS } from "../../src/ledger/database/migration.ts"
 import { holdBatch } from "../../src/ledger/money/hold.ts"
-import { Lease } from "../../src/ledger/money/lease.ts"
-import { Sweeper } from "../../src/ledger/queue/sweep.ts"
 import type { BudgetUnit } from "../../src/wire/budget.ts"
 import { emptyDatabase } from "../support/database.ts"
 import { budgetOf } from "./budget-order.ts"
 import { createOldLedger } from "./old-ledger.ts"
-import { call, holdOf, LONG_LEASE, nth } from "./test-database.ts"
+import { call, holdOf, nth, sweepOnce } from "./test-database.ts"
 
 /** D55: the calls of version 0.1, one row each that changed, become entries: nothing is lost, and everything reads the same. */
 
@@ -333,14 +331,10 @@ describe("D55 the ledger of version 0.1, migrated", () => {
     const states = await Promise.all(open.map(async ({ id }) => (await call(sql, String(id)))?.state))
     expect(new Set(states)).toEqual(new Set(["open"]))
 
-    const lease = new Lease(connection, LONG_LEASE)
-    await lease.acquire(nextId())
     let expired = 0
-    const onExpired = (count: number) => {
+    await sweepOnce(connection, (count) => {
       expired += count
-    }
-    const sweeper = new Sweeper(connection, lease, onExpired, 0)
-    await sweeper.run()
+    })
     expect(expired).toBe(open.length)
     for (const { id, checkpoint_nano, amount_nano, basis, ...row } of open) {
       const is_over = Number(checkpoint_nano) > Number(amount_nano)
@@ -359,7 +353,6 @@ describe("D55 the ledger of version 0.1, migrated", () => {
     ).toBe(true)
     expect(await sql`SELECT FROM tollgate.checkpoints`).toHaveLength(0)
     expect((await audit(database.operators)).violations).toEqual([])
-    sweeper.stop()
   })
 
   test("D99 a budget per minute counts the calls that are held from then on", async () => {

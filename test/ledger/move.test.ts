@@ -209,11 +209,9 @@ describe("D76 a move", () => {
   test("waits for open calls, refuses new ones and changes meanwhile, and can be cancelled", async () => {
     const account = await rich(a)
     const { hold } = await ask(a, account.plain)
-    const stop = new AbortController()
     const seen: bigint[] = []
     const moving = moveAccount(a, b, account.account_id, {
       ...AT_ONCE,
-      signal: stop.signal,
       onProgress: ({ step, held_nano }) => void (step === "draining" && seen.push(held_nano)),
     }).catch((error: unknown) => error)
     await until(() => seen.length > 0)
@@ -247,14 +245,12 @@ describe("D76 a move", () => {
       outcome: "elsewhere",
       shard: "b",
     })
-    stop.abort()
-    expect(await moving).toBeInstanceOf(DOMException)
-
     expect(await cancelMove(a, account.account_id)).toBe(true)
     expect(await cancelMove(a, account.account_id)).toBe(false)
     expect((await ask(b, account)).outcome).toBe("account_moving")
     await spend(a, account)
     await settle(a, hold.id)
+    expect(String(await moving)).toContain("its move was cancelled")
     expect(await moveAccount(a, b, account.account_id, AT_ONCE)).toMatchObject({
       differences: [],
     })

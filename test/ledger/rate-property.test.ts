@@ -11,6 +11,7 @@ import type { HoldAttempt } from "../../src/ledger/money/hold-exact.ts"
 import type { RateLeft } from "../../src/wire/budget.ts"
 import { makeClock, stopClock, WoundSession } from "./budget-clock.ts"
 import { admit, keepRoom, ModelRate, type RateCall } from "./rate-model.ts"
+import { step } from "./steps.ts"
 import {
   type Account,
   holdOf,
@@ -40,49 +41,30 @@ const rate = fc.record({
   unit: fc.constantFrom("tokens" as const, "tokens" as const, "requests" as const),
   amount: fc.oneof(fc.integer({ min: 0, max: 120 }), fc.integer({ min: 1, max: 8 })),
 })
-const step = fc.oneof(
-  {
-    weight: 6,
-    arbitrary: fc.record({
-      act: fc.constant("hold" as const),
-      calls: fc.array(
-        fc.record({
-          key: fc.nat(1),
-          nano: fc.integer({ min: 1, max: 9 }),
-          tokens: fc.integer({ min: 1, max: 70 }),
-        }),
-        { minLength: 1, maxLength: 4 },
-      ),
-    }),
-  },
-  { weight: 1, arbitrary: fc.record({ act: fc.constant("again" as const) }) },
-  {
-    weight: 4,
-    arbitrary: fc.record({
-      act: fc.constantFrom("settle" as const, "settle" as const, "release" as const, "expire" as const),
-      which: fc.nat(20),
-      part: fc.double({ min: 0, max: 1, noNaN: true }),
-    }),
-  },
-  {
-    weight: 5,
-    arbitrary: fc.record({
-      act: fc.constant("wait" as const),
-      ms: fc.oneof(fc.integer({ min: 1, max: 9_000 }), fc.constantFrom(1, 2_000, 60_000, 70_000, 400_000)),
-    }),
-  },
-  {
-    weight: 1,
-    arbitrary: fc.record({
-      act: fc.constantFrom("change" as const, "reset" as const),
-      which: fc.nat(3),
-      amount: fc.nat(100),
-    }),
-  },
+const anyStep = fc.oneof(
+  step(6, ["hold"], {
+    calls: fc.array(
+      fc.record({
+        key: fc.nat(1),
+        nano: fc.integer({ min: 1, max: 9 }),
+        tokens: fc.integer({ min: 1, max: 70 }),
+      }),
+      { minLength: 1, maxLength: 4 },
+    ),
+  }),
+  step(1, ["again"], {}),
+  step(4, ["settle", "settle", "release", "expire"], {
+    which: fc.nat(20),
+    part: fc.double({ min: 0, max: 1, noNaN: true }),
+  }),
+  step(5, ["wait"], {
+    ms: fc.oneof(fc.integer({ min: 1, max: 9_000 }), fc.constantFrom(1, 2_000, 60_000, 70_000, 400_000)),
+  }),
+  step(1, ["change", "reset"], { which: fc.nat(3), amount: fc.nat(100) }),
 )
 const history = fc.record({
   rates: fc.array(rate, { minLength: 1, maxLength: 3 }),
-  steps: fc.array(step, { minLength: 1, maxLength: 25 }),
+  steps: fc.array(anyStep, { minLength: 1, maxLength: 25 }),
 })
 type History = typeof history extends fc.Arbitrary<infer Value> ? Value : never
 type Step = History["steps"][number]

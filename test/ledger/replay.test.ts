@@ -172,26 +172,6 @@ describe("what another process left", () => {
     expect(errors).toEqual(["the spool has settlements without a hold: the file is kept"])
     expect(await filesIn(data_dir)).toHaveLength(1)
   })
-
-  test("two gateways on one data directory spool and replay side by side", async () => {
-    const data_dir = await db.folder()
-    const account = await db.account(10_000n)
-    const ledgers = await Promise.all([
-      db.ledger({ data_dir, lease: RENEWING }),
-      db.ledger({ data_dir, lease: RENEWING }),
-    ])
-    const { ids } = await left(data_dir, [1n, 2n, 3n], account)
-    const holds = await Promise.all(
-      ledgers.map(async (ledger) => {
-        const hold = holdOf(account, 5n)
-        await ledger.hold(hold)
-        await ledger.end(settled(hold.id, 5n))
-        return hold.id
-      }),
-    )
-    await until(async () => (await charges(ids)).every((charge) => charge !== null))
-    expect(await charges([...ids, ...holds])).toEqual(["1", "2", "3", "5", "5"])
-  })
 })
 
 test("D13 an end whose hold is not in the ledger is kept in the spool and logged, and so it is by the next process", async () => {

@@ -32,6 +32,15 @@ afterAll(async () => {
   await fresh.drop()
 })
 
+const ledgerOf = (databases: Awaited<ReturnType<typeof openShards>>) =>
+  openLedger({
+    databases,
+    data_dir: "/nonexistent",
+    lease: LONG_LEASE,
+    log: silent,
+    checkpoints: () => [],
+  })
+
 describe("D74 the text of another schema", () => {
   test("names it wherever the usual one was named, in statements and in migrations", () => {
     const script = join(import.meta.dir, "statement-texts.ts")
@@ -101,13 +110,7 @@ describe("D74 two schemas of one database", () => {
       { name: "b", open: true, address: other },
     ])
     const [here, there] = [opened[0], nth(opened, 1)]
-    const shards = await openLedger({
-      databases: opened,
-      data_dir: "/nonexistent",
-      lease: LONG_LEASE,
-      log: silent,
-      checkpoints: () => [],
-    })
+    const shards = await ledgerOf(opened)
     const price = { input_pico: 1_000n, cached_input_pico: 1_000n, output_pico: 1_000n, per_call_nano: 0n }
     const terms = { family: "chat", model: "m", upstream: "u", price }
     // So that the same terms have another number in the second one.
@@ -169,13 +172,7 @@ describe("D74 a start", () => {
 
   test("refuses one place under two names", async () => {
     const opened = await openShards([shard("one", other), shard("two", { ...other })])
-    const started = openLedger({
-      databases: opened,
-      data_dir: "/nonexistent",
-      lease: LONG_LEASE,
-      log: silent,
-      checkpoints: () => [],
-    })
+    const started = ledgerOf(opened)
     expect(String(await thrown(started))).toContain(
       "shards one and two are the same schema of the same database",
     )
@@ -185,13 +182,7 @@ describe("D74 a start", () => {
 
   test("with one shard is a ledger without shards to tell apart", async () => {
     const databases = await openShards([shard("main", other)])
-    const ledger = await openLedger({
-      databases,
-      data_dir: "/nonexistent",
-      lease: LONG_LEASE,
-      log: silent,
-      checkpoints: () => [],
-    })
+    const ledger = await ledgerOf(databases)
     expect(ledger.writableShards()).toEqual([])
     const made = await ledger.operators.createAccount({ name: "alone" })
     expect(made.outcome === "created" && "shard" in made.account).toBe(false)

@@ -8,6 +8,7 @@ import { expireBatch } from "../../src/ledger/money/expire.ts"
 import { holdBatch } from "../../src/ledger/money/hold.ts"
 import { restoreBatch } from "../../src/ledger/money/restore.ts"
 import { readStandings } from "../../src/ledger/queue/standings.ts"
+import { step } from "./steps.ts"
 import {
   type Account,
   call,
@@ -273,22 +274,15 @@ describe("D42 under concurrency", () => {
     expect(await spentBy(account)).toBe(90n)
   })
 
-  type Step =
-    | { readonly act: "hold"; readonly amounts: readonly number[] }
-    | { readonly act: "settle" | "release" | "expire"; readonly which: number; readonly charge: number }
-    | { readonly act: "limit"; readonly limit: number }
-  const steps: fc.Arbitrary<Step[]> = fc.array(
+  const amounts = fc.array(fc.integer({ min: 1, max: 50 }), { minLength: 1, maxLength: 4 })
+  const steps = fc.array(
     fc.oneof(
-      fc.record({
-        act: fc.constant("hold" as const),
-        amounts: fc.array(fc.integer({ min: 1, max: 50 }), { minLength: 1, maxLength: 4 }),
-      }),
-      fc.record({
-        act: fc.constantFrom("settle" as const, "release" as const, "expire" as const),
+      step(1, ["hold"], { amounts }),
+      step(1, ["settle", "release", "expire"], {
         which: fc.nat(20),
         charge: fc.integer({ min: 0, max: 80 }),
       }),
-      fc.record({ act: fc.constant("limit" as const), limit: fc.integer({ min: 0, max: 200 }) }),
+      step(1, ["limit"], { limit: fc.integer({ min: 0, max: 200 }) }),
     ),
     { minLength: 1, maxLength: 12 },
   )
@@ -299,28 +293,28 @@ describe("D42 under concurrency", () => {
         const account = await limited(BigInt(beginning))
         const held: Hold[] = []
         let most = BigInt(beginning)
-        for (const step of todo) {
-          if (step.act === "limit") {
-            most = BigInt(step.limit)
+        for (const one of todo) {
+          if (one.act === "limit") {
+            most = BigInt(one.limit)
             await limit(account, most)
-          } else if (step.act === "hold") {
-            const holds = step.amounts.map((amount) => holdOf(account, BigInt(amount)))
+          } else if (one.act === "hold") {
+            const holds = one.amounts.map((amount) => holdOf(account, BigInt(amount)))
             const before = await countedFor(account)
             const results = await ask(...holds)
             const taken = holds.filter((_, at) => results[at]?.outcome === "held")
             held.push(...taken)
-            const refused = step.amounts.filter((_, at) => results[at]?.outcome !== "held")
+            const refused = one.amounts.filter((_, at) => results[at]?.outcome !== "held")
             const after = await countedFor(account)
             if (taken.length > 0) expect(after <= most).toBe(true)
             // What was refused would not have fitted beside what was taken.
             if (refused.length > 0)
               expect(after + BigInt(Math.min(...refused)) > most || before > most).toBe(true)
           } else {
-            const hold = held[step.which % Math.max(held.length, 1)]
+            const hold = held[one.which % Math.max(held.length, 1)]
             if (hold === undefined) continue
-            if (step.act === "expire") await expireBatch(first(), [hold], 300)
-            else if (step.act === "release") await end(released(hold.id))
-            else await end(settled(hold.id, BigInt(step.charge)))
+            if (one.act === "expire") await expireBatch(first(), [hold], 300)
+            else if (one.act === "release") await end(released(hold.id))
+            else await end(settled(hold.id, BigInt(one.charge)))
           }
           expect(await spentBy(account)).toBe(await countedFor(account))
         }

@@ -1,10 +1,11 @@
 import { describe, expect, test } from "bun:test"
 import { readFileSync } from "node:fs"
 import { appendFile, mkdir, readFile, rm, writeFile } from "node:fs/promises"
-import { join } from "node:path"
+import { basename, dirname, join } from "node:path"
 import fc from "fast-check"
 import { nextId } from "../../src/id.ts"
 import type { End, Hold } from "../../src/ledger/entries.ts"
+import type { LedgerLog } from "../../src/ledger/events.ts"
 import { lineOf, parseLine, Spool } from "../../src/ledger/queue/spool.ts"
 import { attemptFailures, bases, endings, failures, notes } from "../../src/wire/call.ts"
 import { filesIn, listening, settled, silent, spooledEnd, testDatabase } from "./test-database.ts"
@@ -83,17 +84,31 @@ describe("a line", () => {
 })
 
 describe("the file of a process", () => {
+  /** The spool of a process, its file, and that of another process, which reads it. */
+  async function opened(log: LedgerLog = silent) {
+    const [data_dir, own_id] = [await db.folder(), nextId()]
+    const path = join(data_dir, "spool", `${own_id}.jsonl`)
+    const other = new Spool(data_dir, nextId(), silent)
+    const read = async () => (await other.others())[0]
+    return { data_dir, path, spool: new Spool(data_dir, own_id, log), other, read }
+  }
+
+  /** The same, where the process has left a file. */
+  async function left(text: string) {
+    const made = await opened()
+    await mkdir(dirname(made.path))
+    await writeFile(made.path, text)
+    return made
+  }
+
   test("holds what is kept, line by line, and is gone when nothing is", async () => {
-    const data_dir = await db.folder()
-    const own_id = nextId()
-    const spool = new Spool(data_dir, own_id, silent)
+    const { data_dir, path, spool, read } = await opened()
     const ends = [settled(nextId(), 1n), settled(nextId(), 2n), settled(nextId(), 3n)]
     for (const end of ends) expect(spool.add(spooledEnd(end))).toBe(true)
     expect(spool.add(spooledEnd(settled(ends[0]?.id ?? "", 9n)))).toBe(false)
     await spool.settled()
-    expect(await filesIn(data_dir)).toEqual([`${own_id}.jsonl`])
-    const others = await new Spool(data_dir, nextId(), silent).others()
-    expect(others.map(({ ends: read }) => read)).toEqual([ends.map((end) => spooledEnd(end))])
+    expect(await filesIn(data_dir)).toEqual([basename(path)])
+    expect((await read())?.ends).toEqual(ends.map((end) => spooledEnd(end)))
 
     for (const { id } of ends) spool.delete(id)
     await spool.settled()
@@ -102,9 +117,7 @@ describe("the file of a process", () => {
   })
 
   test("has each end when it is said to be written, however many come at once", async () => {
-    const data_dir = await db.folder()
-    const own_id = nextId()
-    const spool = new Spool(data_dir, own_id, silent)
+    const { path, spool } = await opened()
     const ends = Array.from({ length: 40 }, () => settled(nextId(), 1n))
     let written = 0
     await Promise.all(
@@ -112,7 +125,7 @@ describe("the file of a process", () => {
         for (let turn = 0; turn < at; turn++) await Promise.resolve()
         spool.add(spooledEnd(end))
         await spool.synced(end.id)
-        expect(readFileSync(join(data_dir, "spool", `${own_id}.jsonl`), "utf8")).toContain(end.id)
+        expect(readFileSync(path, "utf8")).toContain(end.id)
         written += 1
       }),
     )
@@ -144,21 +157,18 @@ describe("the file of a process", () => {
   })
 
   test("is made anew for what is kept while it is removed", async () => {
-    const data_dir = await db.folder()
-    const spool = new Spool(data_dir, nextId(), silent)
+    const { spool, read } = await opened()
     const [first, second] = [settled(nextId(), 1n), settled(nextId(), 2n)]
     spool.add(spooledEnd(first))
     await spool.settled()
     spool.delete(first.id)
     spool.add(spooledEnd(second))
     await spool.settled()
-    const [file] = await new Spool(data_dir, nextId(), silent).others()
-    expect(file?.ends).toEqual([spooledEnd(second)])
+    expect((await read())?.ends).toEqual([spooledEnd(second)])
   })
 
   test("is not read by itself, and nothing else in its folder is", async () => {
-    const data_dir = await db.folder()
-    const spool = new Spool(data_dir, nextId(), silent)
+    const { data_dir, spool } = await opened()
     spool.add(spooledEnd(settled(nextId(), 1n)))
     await spool.settled()
     await writeFile(join(data_dir, "spool", "notes.jsonl"), "{}\n")
@@ -166,61 +176,48 @@ describe("the file of a process", () => {
   })
 
   test("D27 with a torn last line, whose caller was never told that it is durable, is read whole", async () => {
-    const data_dir = await db.folder()
-    const path = join(data_dir, "spool", `${nextId()}.jsonl`)
-    await mkdir(join(data_dir, "spool"))
     const whole = settled(nextId(), 1n)
-    await writeFile(path, lineOf(spooledEnd(whole)) + lineOf(spooledEnd(settled(nextId(), 2n))).slice(0, 40))
-    const [file] = await new Spool(data_dir, nextId(), silent).others()
-    expect(file).toMatchObject({ ends: [spooledEnd(whole)], unreadable: 0 })
+    const torn = lineOf(spooledEnd(settled(nextId(), 2n))).slice(0, 40)
+    const { read } = await left(lineOf(spooledEnd(whole)) + torn)
+    expect(await read()).toMatchObject({ ends: [spooledEnd(whole)], unreadable: 0 })
   })
 
   test.each([
     ["words that this version does not know", (line: string) => line.replace('"completed"', '"paused"')],
     ["a torn line in its middle", (line: string) => `${line.slice(0, 40)}\n`],
   ])("D27 with %s gives the other lines, and says that there is one", async (_, spoil) => {
-    const data_dir = await db.folder()
-    await mkdir(join(data_dir, "spool"))
     const [first, last] = [settled(nextId(), 1n), settled(nextId(), 3n)]
     const lines = [
       lineOf(spooledEnd(first)),
       spoil(lineOf(spooledEnd(settled(nextId(), 2n)))),
       lineOf(spooledEnd(last)),
     ]
-    await writeFile(join(data_dir, "spool", `${nextId()}.jsonl`), lines.join(""))
-    const [file] = await new Spool(data_dir, nextId(), silent).others()
-    expect(file).toMatchObject({ ends: [spooledEnd(first), spooledEnd(last)], unreadable: 1 })
+    const { read } = await left(lines.join(""))
+    expect(await read()).toMatchObject({ ends: [spooledEnd(first), spooledEnd(last)], unreadable: 1 })
   })
 
   test("is written again when somebody removed it in the middle of things", async () => {
-    const data_dir = await db.folder()
-    const own_id = nextId()
-    const spool = new Spool(data_dir, own_id, silent)
+    const { path, spool } = await opened()
     spool.add(spooledEnd(settled(nextId(), 1n)))
     await spool.settled()
-    await rm(join(data_dir, "spool", `${own_id}.jsonl`))
+    await rm(path)
     const second = settled(nextId(), 2n)
     spool.add(spooledEnd(second))
     await spool.settled()
-    expect(await readFile(join(data_dir, "spool", `${own_id}.jsonl`), "utf8")).toContain(second.id)
+    expect(await readFile(path, "utf8")).toContain(second.id)
   })
 
   test("that has grown since it was read is not removed", async () => {
-    const data_dir = await db.folder()
-    const path = join(data_dir, "spool", `${nextId()}.jsonl`)
-    await mkdir(join(data_dir, "spool"))
-    await writeFile(path, lineOf(spooledEnd(settled(nextId(), 1n))))
-    const spool = new Spool(data_dir, nextId(), silent)
-    const [file] = await spool.others()
+    const { data_dir, path, other, read } = await left(lineOf(spooledEnd(settled(nextId(), 1n))))
+    const file = await read()
     if (file === undefined) throw new Error("no file")
     await appendFile(path, lineOf(spooledEnd(settled(nextId(), 2n))))
-    await spool.remove(file)
+    await other.remove(file)
     expect(await filesIn(data_dir)).toHaveLength(1)
   })
 
   test("loses nothing to others who remove what they have read while it is written", async () => {
-    const data_dir = await db.folder()
-    const [spool, other] = [new Spool(data_dir, nextId(), silent), new Spool(data_dir, nextId(), silent)]
+    const { spool, other } = await opened()
     const read = new Set<string>()
     const readAll = async () => {
       const files = await other.others()
@@ -245,11 +242,9 @@ describe("the file of a process", () => {
   })
 
   test("that cannot be written is an error once, and the ends stay in memory", async () => {
-    const data_dir = await db.folder()
-    await writeFile(join(data_dir, "spool"), "a file where the folder should be")
     const { errors, log } = listening()
-    const own_id = nextId()
-    const spool = new Spool(data_dir, own_id, log)
+    const { data_dir, path, spool, read } = await opened(log)
+    await writeFile(join(data_dir, "spool"), "a file where the folder should be")
     for (let at = 0; at < 3; at++) {
       spool.add(spooledEnd(settled(nextId(), 1n)))
       await spool.settled()
@@ -262,17 +257,15 @@ describe("the file of a process", () => {
     // What was written of a line before the disk was full does not spoil the next one.
     await rm(join(data_dir, "spool"))
     await mkdir(join(data_dir, "spool"))
-    await writeFile(join(data_dir, "spool", `${own_id}.jsonl`), '{"account_id":"a","end')
+    await writeFile(path, '{"account_id":"a","end')
     spool.add(spooledEnd(settled(nextId(), 1n)))
     await spool.settled()
-    const [file] = await new Spool(data_dir, nextId(), silent).others()
-    expect(file?.ends).toHaveLength(4)
+    expect((await read())?.ends).toHaveLength(4)
   })
 
   test("that could not be written, for an end that reached the ledger all the same, is written the next time", async () => {
-    const data_dir = await db.folder()
+    const { data_dir, spool, read } = await opened()
     await writeFile(join(data_dir, "spool"), "in the way")
-    const spool = new Spool(data_dir, nextId(), silent)
     const [first, second] = [settled(nextId(), 1n), settled(nextId(), 2n)]
     spool.add(spooledEnd(first))
     await spool.settled()
@@ -284,7 +277,6 @@ describe("the file of a process", () => {
     const third = settled(nextId(), 3n)
     spool.add(spooledEnd(third))
     await spool.settled()
-    const [file] = await new Spool(data_dir, nextId(), silent).others()
-    expect(file?.ends).toEqual([spooledEnd(third)])
+    expect((await read())?.ends).toEqual([spooledEnd(third)])
   })
 })

@@ -15,6 +15,7 @@ import { Checkpoints } from "../../src/ledger/money/checkpoints.ts"
 import { Lease } from "../../src/ledger/money/lease.ts"
 import { registerTerms } from "../../src/ledger/money/terms.ts"
 import { operatorLedger } from "../../src/ledger/operators.ts"
+import { Sweeper } from "../../src/ledger/queue/sweep.ts"
 import { sumHours } from "../../src/ledger/reports/sum-hours.ts"
 import { freshDatabase, setUp } from "../support/database.ts"
 import { priceOf } from "../support/price.ts"
@@ -362,7 +363,7 @@ export async function openTransaction(
     await released.promise
     await last(tx)
   })
-  await begun.promise
+  await Promise.race([begun.promise, transaction])
   const commit = async () => {
     released.resolve()
     await transaction
@@ -386,6 +387,18 @@ export const insertHold = (
   gateway_id: string,
 ) => tx`INSERT INTO tollgate.holds (id, account_id, key_id, gateway_id, amount_nano, terms_id, stream)
   VALUES (${id}, ${account_id}, ${key_id}, ${gateway_id}, ${String(amount_nano)}, ${terms_id}, ${stream})`
+
+/** Sweeps once as a gateway that has just come. `onExpired` receives how many calls have expired. */
+export async function sweepOnce(
+  connection: DatabaseConnection,
+  onExpired: (count: number) => void = () => {},
+): Promise<void> {
+  const lease = new Lease(connection, LONG_LEASE)
+  await lease.acquire(nextId())
+  const sweeper = new Sweeper(connection, lease, onExpired, 0)
+  await sweeper.run()
+  sweeper.stop()
+}
 
 /** Forgets all sums (D72), and sums up again the hours that had ended then; null for none. */
 export async function sumAnew({ sql, database }: TestDatabase, until_ms: number | null): Promise<void> {

@@ -365,13 +365,13 @@ describe("what a failed statement means", () => {
 describe("a connection", () => {
   const slow = statement("sweep", sql`SELECT pg_sleep(1.5)`)
   const quick = statement("sweep", sql`SELECT 1 AS one`)
+  const failed = (work: Promise<unknown>) => work.catch((thrown: unknown) => thrown)
 
   test("D27 gives up on a statement that does not return, and goes on with the next one", async () => {
     const connection: DatabaseConnection = db.connection()
     await connection.run(quick, [], 1_000)
     const started_at = performance.now()
-    const error: unknown = await connection.run(slow, [], 100).catch((thrown: unknown) => thrown)
-    expect(kindOf(error)).toBe("unknown")
+    expect(kindOf(await failed(connection.run(slow, [], 100)))).toBe("unknown")
     expect(await connection.run(quick, [], 1_000)).toEqual([{ one: 1 }])
     expect(performance.now() - started_at).toBeLessThan(1_000)
   })
@@ -380,8 +380,7 @@ describe("a connection", () => {
     const connection = db.connection(proxy.address)
     await connection.run(quick, [], 1_000)
     proxy.reset()
-    const error: unknown = await connection.run(quick, [], 1_000).catch((thrown: unknown) => thrown)
-    expect(kindOf(error)).toBe("unknown")
+    expect(kindOf(await failed(connection.run(quick, [], 1_000)))).toBe("unknown")
     expect(await connection.run(quick, [], 1_000)).toEqual([{ one: 1 }])
   })
 
@@ -389,13 +388,12 @@ describe("a connection", () => {
     const socket = { open: (made: Bun.Socket) => void made.end(), data() {} }
     const closing = Bun.listen({ hostname: "127.0.0.1", port: 0, socket })
     const connection = db.connection({ url: `postgres://tollgate@127.0.0.1:${closing.port}/ledger` })
-    const unsent: unknown = await connection.run(quick, [], 1_000).catch((thrown: unknown) => thrown)
-    expect(kindOf(unsent)).toBe("undone")
+    expect(kindOf(await failed(connection.run(quick, [], 1_000)))).toBe("undone")
     closing.stop()
 
     const made = db.connection(proxy.address)
     await made.run(quick, [], 1_000)
-    const sent = made.run(slow, [], 1_000).catch((thrown: unknown) => thrown)
+    const sent = failed(made.run(slow, [], 1_000))
     await until(async () => {
       const ended = await db.sql`SELECT pg_terminate_backend(pid) FROM pg_stat_activity
         WHERE datname = current_database() AND state = 'active' AND query LIKE 'SELECT pg_sleep(1.5)%'`
@@ -479,7 +477,7 @@ describe("a connection", () => {
   test("that was ended opens no session any more", async () => {
     const connection = db.connection()
     await connection.end()
-    const error: unknown = await connection.run(quick, [], 1_000).catch((thrown: unknown) => thrown)
+    const error = await failed(connection.run(quick, [], 1_000))
     expect([kindOf(error), errorCode(error)]).toEqual(["undone", "SESSION_CLOSED"])
   })
 

@@ -131,7 +131,6 @@ type MoveResult =
   | { readonly outcome: "taken" }
 
 interface MoveOptions {
-  readonly signal?: AbortSignal
   onProgress?(progress: MoveProgress): void
   /** Time for which the keys are in both shards before only the new one has them. */
   readonly rest_ms?: number
@@ -290,7 +289,6 @@ class Moving {
 
   /** Times of one zone, so that both texts can be compared. */
   async #pictureOf({ database }: MoveShard, at?: string): Promise<Picture> {
-    this.#options.signal?.throwIfAborted()
     return database.transaction(
       async (transaction) => {
         await transaction.execute(sql`SELECT set_config('TimeZone', 'UTC', true)`)
@@ -306,7 +304,6 @@ class Moving {
   }
 
   #report(step: MoveStep, held_nano = 0n): void {
-    this.#options.signal?.throwIfAborted()
     this.#options.onProgress?.({ step, held_nano })
   }
 }

@@ -57,10 +57,7 @@ const latencies = (name: string) =>
       ms: integer("ms").array().notNull(),
       calls: integer("calls").array().notNull(),
     },
-    (latency) => [
-      index(`${name}_of_account`).on(latency.account_id, latency.from_at),
-      index(`${name}_by_time`).using("brin", latency.from_at),
-    ],
+    sumIndexes(name),
   )
 
 export const hours = sums("hours")

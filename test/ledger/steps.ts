@@ -1,0 +1,11 @@
+import fc from "fast-check"
+
+/** Steps of a history: one of the acts, with these fields, drawn as often as the weight says. */
+export function step<const Act extends string, Fields extends object>(
+  weight: number,
+  acts: readonly Act[],
+  fields: { readonly [Name in keyof Fields]: fc.Arbitrary<Fields[Name]> },
+) {
+  const drawn = fc.tuple(fc.constantFrom(...acts), fc.record<Fields>(fields))
+  return { weight, arbitrary: drawn.map(([act, rest]): { readonly act: Act } & Fields => ({ act, ...rest })) }
+}
