@@ -3,7 +3,7 @@ import { endOne } from "../../src/ledger/money/end.ts"
 import { holdOneKey } from "../../src/ledger/money/hold.ts"
 import { parseUsd, printUsd } from "../../src/money.ts"
 import { text } from "../process/stream.ts"
-import { untilIs } from "../support/gateway.ts"
+import { EARLY_COMMENTS, untilIs } from "../support/gateway.ts"
 import { chatCompletion, type Exchange, json, sseEvent, usage, usageChunk } from "../support/provider.ts"
 import { type RawClient, rawClient } from "../support/raw-client.ts"
 import { chatRequest } from "../support/request.ts"
@@ -239,7 +239,7 @@ function exchangeOf(body: string): PromiseWithResolvers<Exchange> {
 /** Each call has a gateway, an account and a prompt of its own, so that several can be killed at a time. */
 async function kill(name: string, lead: (call: Scenery) => Promise<void>): Promise<Killed> {
   const { id, key } = await scene.steady.account("1")
-  const victim = await scene.victim()
+  const victim = await scene.victim(() => EARLY_COMMENTS)
   const client = await rawClient(victim)
   const asked = exchangeOf(name).promise
   let streaming = false
