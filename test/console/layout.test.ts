@@ -103,6 +103,26 @@ describe.skipIf(browserless("pages fit their window"))(`in headless Chromium (${
     await expectReadable("own-statement")
   })
 
+  test("D50 a table fits its card before a frame shows it: in a narrower window, and when a cell grows", async () => {
+    await page.setViewportSize({ width: 1440, height: 900 })
+    await visit("#/accounts")
+    await page.getByRole("table", { name: "Accounts" }).waitFor()
+    const table = 'document.querySelector(".table:has([aria-label=Accounts])")'
+    const fits = `${table}.scrollWidth <= ${table}.clientWidth`
+    // It is told after the page's own observer, in the same frame.
+    const frame = page.evaluate<boolean>(`new Promise((done) =>
+      new ResizeObserver(() => innerWidth === 390 && done(${fits})).observe(${table}))`)
+    await page.setViewportSize({ width: 390, height: 900 })
+    expect(await frame).toBe(true)
+    await page.setViewportSize({ width: 1440, height: 900 })
+    const grown = page.evaluate<boolean>(`(async () => {
+      ${table}.querySelector("td").prepend("w".repeat(150))
+      await null
+      return ${fits}
+    })()`)
+    expect(await grown).toBe(true)
+  })
+
   test("D50 the same of a dialog", async () => {
     await visit(`#/accounts/${crowd.account_id}`)
     await page.getByRole("button", { name: "New budget" }).click()

@@ -59,7 +59,8 @@ export function table<Row>(options: TableOptions<Row>): Table<Row> {
   const head = el("thead", { role: "rowgroup" }, el("tr", { role: "row" }, ...titles))
   const grid = el("table", { role: "table", "aria-label": label, keydown: walk }, head, body)
   const nothing = el("p.empty", empty)
-  const element = el("div.table", nothing)
+  const room = el("div")
+  const element = el("div.table", room, nothing)
   let known = new Map<string, { readonly mark: string; readonly row: HTMLTableRowElement }>()
   let sorted: { readonly at: number; readonly is_descending: boolean } | null = null
   if (server !== undefined) {
@@ -89,7 +90,7 @@ export function table<Row>(options: TableOptions<Row>): Table<Row> {
   }
 
   function show(rows: readonly Row[]): void {
-    element.replaceChildren(rows.length === 0 ? nothing : grid)
+    element.replaceChildren(room, rows.length === 0 ? nothing : grid)
     const shown = new Map<string, { readonly mark: string; readonly row: HTMLTableRowElement }>()
     for (const row of rows) {
       const before = known.get(key(row))
@@ -102,10 +103,10 @@ export function table<Row>(options: TableOptions<Row>): Table<Row> {
     known = shown
     arrange()
   }
-  // In the next frame, because what is observed must not change while it is observed.
-  const resize = new ResizeObserver(() => requestAnimationFrame(() => fit(element)))
-  resize.observe(element)
-  resize.observe(grid)
+  // Before the next frame, which would show a table that is too wide. The room changes with the window, not with the layout.
+  const refit = () => fit(element)
+  new ResizeObserver(refit).observe(room)
+  new MutationObserver(refit).observe(body, { childList: true, characterData: true, subtree: true })
   return { element, show }
 }
 
