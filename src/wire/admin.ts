@@ -206,7 +206,7 @@ const SpendingLimitBody = Type.Object(
 
 const keyFields = fields({
   id: titled("ID", Id),
-  name: nullable(Type.String()),
+  name: nullable(Type.String({ examples: ["production"] })),
   prefix: titled("Begins with", text("The first characters of the key, to identify it.")),
   models: nullable(Type.Array(Type.String(), { description: "The models that the key can use; null: all." })),
   expires_at: titled("Expires", nullable(Time)),

@@ -44,7 +44,7 @@ const thresholds = Type.Array(Type.Integer({ minimum: 1, maximum: 1_000 }), {
 /** Fields of a budget that operators and the keys that it concerns see. */
 const common = fields({
   id: titled("ID", Id),
-  name: Type.String(),
+  name: Type.String({ examples: ["Search team"] }),
   selector: titled("Of", selector),
   selected: nullable(
     text(

@@ -15,7 +15,7 @@ const RoleField = oneOf(
 
 const operatorFields = fields({
   id: titled("ID", Id),
-  name: Type.String(),
+  name: Type.String({ examples: ["Ann"] }),
   role: RoleField,
   expires_at: titled("Expires", nullable(Time)),
   last_used_at: titled(

@@ -8,7 +8,7 @@ import { choice, nullable, resource, titled } from "./field.ts"
 
 export const PriceListBody = resource({
   id: titled("ID", Id),
-  name: Type.String(),
+  name: Type.String({ examples: ["Partners"] }),
   version: Type.Integer({ description: "1 for a new list, and 1 more with each change." }),
   prices: Type.Array(
     Type.Object({

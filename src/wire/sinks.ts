@@ -12,7 +12,7 @@ const TYPES = `an array of ${eventTypes.join(", ")}`
 
 const own = fields({
   id: titled("ID", Id),
-  name: Type.String(),
+  name: Type.String({ examples: ["billing"] }),
   kind: choice(sinkKinds),
   url: titled("Address", Type.String()),
   meter: nullable(

@@ -157,7 +157,6 @@ const NO_OPERATOR = notFound("No operator has this id, or its token is revoked."
 
 const EXPIRES = "2027-06-30T23:59:59Z"
 const person = {
-  name: "Ann",
   role: "billing",
   expires_at: EXPIRES,
   last_used_at: "2026-11-26T09:30:00.000Z",

@@ -208,7 +208,6 @@ const ASSIGNMENT_REFUSALS = {
 const idTaken = (fact: string) => invalidRequest(`${fact} Nothing was changed. Use a new id.`, "id")
 
 const list = {
-  name: "Partners",
   version: 1,
   prices: [
     { model: "gpt-5-mini", price_multiplier: null, prices: { input: "0.2", output: "1.6" } },
@@ -216,7 +215,6 @@ const list = {
   ],
 }
 const changed = {
-  name: "Partners",
   version: 2,
   prices: [{ model: null, price_multiplier: "0.85", prices: null }],
 }

@@ -229,4 +229,4 @@ function shownSink(sink: Sink) {
 
 const NO_SINK = notFound("No sink has this id.")
 
-const billing = { name: "billing", reason: null }
+const billing = { reason: null }

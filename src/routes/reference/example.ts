@@ -127,7 +127,9 @@ function exampleValue(name: string, schema: TSchema): unknown {
   const alternatives: readonly TSchema[] = schema.anyOf ?? [schema]
   const fits = (value: unknown) =>
     alternatives.some((one) => (one.enum?.includes(value) ?? true) && Value.Check(one, value))
-  const [given = VALUES[name]?.find(fits)] = schema.examples ?? []
+  const [given = VALUES[name]?.find(fits)] = [schema, ...alternatives].flatMap(
+    ({ examples = [] }) => examples,
+  )
   if (given !== undefined) return given
   if (fits(null)) return null
   const [first = schema] = alternatives
