@@ -33,34 +33,27 @@ async function openPlace(): Promise<Place> {
   }
 }
 
-/** An account, the shard it is in, and the shard its older calls and credits are in: another one after a move. */
-interface Owner {
-  readonly id: string
-  readonly name: string
-  readonly key_ids: readonly string[]
-  readonly shard: 0 | 1
-  readonly before: 0 | 1
-}
+const all = await openPlace()
+const first = await openPlace()
+const second = await openPlace()
+const places = [all, first, second]
 
-const owner = (name: string, shard: 0 | 1, before = shard): Owner => ({
+/** An account, the shard it is in, and the shard its older calls and credits are in: another one after a move. */
+const owner = (name: string, home: Place, past = home) => ({
   id: idAt(new Date(NOW_MS - 90 * HOUR_MS + name.length)),
   name,
   key_ids: [idAt(new Date(NOW_MS - 89 * HOUR_MS)), idAt(new Date(NOW_MS - 88 * HOUR_MS))],
-  shard,
-  before,
+  home,
+  past,
 })
+type Owner = ReturnType<typeof owner>
 
-const moved = owner("moved", 1, 0)
-const owners = [owner("a", 0), owner("bb", 1), owner("ccc", 0), moved]
+const moved = owner("moved", second, first)
+const [here, there] = [owner("a", first), owner("bb", second)]
+const owners = [here, there, owner("ccc", first), moved]
 
 const call_ids: string[] = []
 
-const places: [all: Place, first: Place, second: Place] = [
-  await openPlace(),
-  await openPlace(),
-  await openPlace(),
-]
-const [all, first, second] = places
 const one = mount({ database: all.database })
 const two = mount({
   database: first.database,
@@ -77,16 +70,13 @@ afterAll(async () => {
 })
 
 /** What an account has, in the database of all and in its shards. */
-async function plant({ id, name, key_ids, shard, before }: Owner): Promise<void> {
-  const [all, ...shards] = places
+async function plant({ id, name, key_ids, home, past }: Owner): Promise<void> {
   const calls = key_ids.flatMap((key_id, at) =>
     Array.from({ length: 12 }, (_, of) => callOf(id, key_id, at * 12 + of)),
   )
   call_ids.push(...calls.map((call) => call.id))
   const older = ({ ended_at, held_at }: (typeof calls)[number]) =>
     (ended_at ?? held_at).getTime() < NOW_MS - 30 * HOUR_MS
-  const [home, past] = [shards[shard], shards[before]]
-  if (home === undefined || past === undefined) throw new Error("there are two shards")
   for (const { database } of [all, home]) {
     await falsify(
       database,
@@ -98,14 +88,9 @@ async function plant({ id, name, key_ids, shard, before }: Owner): Promise<void>
     )
   }
   await plantCalls(all.database, calls)
-  await plantCalls(
-    past.database,
-    calls.filter((call) => older(call)),
-  )
-  await plantCalls(
-    home.database,
-    calls.filter((call) => !older(call)),
-  )
+  const [before = [], since = []] = [true, false].map((old) => calls.filter((call) => older(call) === old))
+  await plantCalls(past.database, before)
+  await plantCalls(home.database, since)
   for (let at = 0; at < 7; at += 1) {
     // All within one millisecond: their order is that of the microseconds.
     const made_at = `${new Date(NOW_MS - 80 * HOUR_MS).toISOString().slice(0, -1)}${(at * 37) % 100}+00`
@@ -177,9 +162,9 @@ const spans = [`from=${at(times[0])}&to=${at(times[2])}`, `from=${at(times[1])}&
 const filters = [
   "",
   `&account=${moved.id}`,
-  `&account=${owners[0]?.id}`,
+  `&account=${here.id}`,
   `&key=${moved.key_ids[0]}`,
-  `&key=${owners[1]?.key_ids[1]}`,
+  `&key=${there.key_ids[1]}`,
   `&key=${crypto.randomUUID()}`,
   "&model=small",
 ]
@@ -206,7 +191,7 @@ const RECORDS: readonly string[] = [
   `/accounts/${crypto.randomUUID()}/credits`,
   `/accounts/${crypto.randomUUID()}/balance?at=2026-01-01`,
   `/calls/${crypto.randomUUID()}`,
-  `/accounts/${owners[0]?.id}/credits?after=${crypto.randomUUID()}`,
+  `/accounts/${here.id}/credits?after=${crypto.randomUUID()}`,
 ]
 
 const DIMENSIONS = ["model", "operation", "key", "account", "session", "day", "hour", "upstream,upstream_key"]
@@ -277,8 +262,6 @@ describe("two shards answer as one database", () => {
 
 describe("changes go to the shard of the account", () => {
   test("names, keys and credits; an id stands for one thing in all shards", async () => {
-    const [here, there] = [owners[0], owners[1]]
-    if (here === undefined || there === undefined) throw new Error("there are accounts")
     for (const { id, name } of [here, there]) {
       expect((await ask(two, "PATCH", `/accounts/${id}`, { name: `${name}!` })).status).toBe(200)
       expect(plain((await ask(two, "GET", `/accounts/${id}`)).text)).toMatchObject({ name: `${name}!` })
@@ -328,7 +311,6 @@ describe("new accounts", () => {
     Number((await database.execute<{ count: number }>(sql`SELECT count(*) FROM tollgate.accounts`))[0]?.count)
 
   test("are spread evenly over the open shards", async () => {
-    const [, first, second] = places
     const before = [await count(first), await count(second)] as const
     for (let made = 0; made < 200; made += 1)
       expect((await ask(two, "POST", "/accounts", { name: "new" })).status).toBe(201)
@@ -340,7 +322,6 @@ describe("new accounts", () => {
   })
 
   test("with one id are one account, however many requests there are at once", async () => {
-    const [, first, second] = places
     const before = (await count(first)) + (await count(second))
     for (let round = 0; round < 10; round += 1) {
       const id = crypto.randomUUID()
@@ -353,7 +334,6 @@ describe("new accounts", () => {
   })
 
   test("are not made in a closed shard, where known ones stay known", async () => {
-    const [, first, second] = places
     const closing = (open: boolean) =>
       mount({
         database: first.database,
@@ -366,7 +346,7 @@ describe("new accounts", () => {
     const before = await count(first)
     for (let made = 0; made < 20; made += 1)
       expect((await ask(open, "POST", "/accounts", { name: "new" })).status).toBe(201)
-    const known = { id: owners[0]?.id, name: "again" }
+    const known = { id: here.id, name: "again" }
     expect((await ask(open, "POST", "/accounts", known)).status).toBe(200)
     expect(await count(first)).toBe(before)
     expect((await ask(closed, "POST", "/accounts", { name: "new" })).status).toBe(400)
@@ -382,14 +362,11 @@ describe("new accounts", () => {
 })
 
 describe("while a shard is away", () => {
-  const ids = ({ id, key_ids }: Owner) => ({ id, key_id: key_ids[0] })
-  const here = ids(owners[0] ?? moved)
-  const there = ids(owners[1] ?? moved)
   const fresh = () => crypto.randomUUID()
 
   /** What is asked of a gateway that reaches the first shard alone. */
   async function operate(method: string, path: string, body?: object) {
-    const [, { database }] = places
+    const { database } = first
     const nowhere = postgres("postgres://nobody@127.0.0.1:1/nothing", { max: 10 })
     const app = mount({
       database,
@@ -410,7 +387,7 @@ describe("while a shard is away", () => {
     ["POST", `/accounts/${here.id}/credits`, 201, { amount: "1" }],
     ["POST", `/accounts/${here.id}/keys`, 201, {}],
     ["GET", `/accounts/${here.id}/keys`, 200],
-    ["PATCH", `/keys/${here.key_id}`, 200, { name: "renamed" }],
+    ["PATCH", `/keys/${here.key_ids[0]}`, 200, { name: "renamed" }],
     ["POST", "/accounts", 201, { name: "new" }],
     ["POST", "/accounts", 200, { id: here.id, name: "known" }],
   ]
@@ -421,7 +398,7 @@ describe("while a shard is away", () => {
   const refused: readonly [method: string, path: string, body?: object][] = [
     ["GET", `/accounts/${there.id}`],
     ["GET", `/accounts/${there.id}/keys`],
-    ["PATCH", `/keys/${there.key_id}`, { name: "renamed" }],
+    ["PATCH", `/keys/${there.key_ids[0]}`, { name: "renamed" }],
     ["POST", `/accounts/${there.id}/credits`, { amount: "1" }],
     ["GET", `/accounts/${fresh()}`],
     ["GET", `/calls/${fresh()}`],
@@ -447,7 +424,6 @@ describe("while a shard is away", () => {
 })
 
 test("D94 to forget an end user can be repeated by its name if one shard has failed", async () => {
-  const [, first, second] = places
   const id = idAt(new Date(NOW_MS))
   for (const { database } of [first, second])
     await database.execute(
@@ -468,7 +444,6 @@ test("D94 to forget an end user can be repeated by its name if one shard has fai
 
 describe("checks of the ledger", () => {
   test("the audit has the violations of all shards, with their names", async () => {
-    const [, first, second] = places
     for (const { database } of [first, second])
       await database.execute(
         sql`UPDATE tollgate.accounts SET held_nano = 77 WHERE id = (SELECT min(id::text)::uuid FROM tollgate.accounts)`,
@@ -505,7 +480,6 @@ describe("checks of the ledger", () => {
   test("the sums of a day are checked in all shards", async () => {
     let day: string | null = null
     let differed = 0
-    const [, , second] = places
     await second.database.execute(sql`UPDATE tollgate.days SET charge_nano = charge_nano + 1`)
     do {
       const { text } = await ask(two, "POST", "/sums/check", day === null ? {} : { day })

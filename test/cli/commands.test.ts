@@ -55,6 +55,17 @@ function run(line: string, variables: Record<string, string> = {}): Promise<Ende
   return type(words, { ...here(), ...variables })
 }
 
+/** Types a line to an API that is no gateway. */
+async function runAt(
+  fetch: (request: Request) => Response | Promise<Response>,
+  line: string,
+): Promise<Ended> {
+  const server = Bun.serve({ hostname: "127.0.0.1", port: 0, fetch })
+  const ended = await run(line, { TOLLGATE_URL: `http://127.0.0.1:${server.port}` })
+  await server.stop(true)
+  return ended
+}
+
 /** The environment in which an operator types. */
 function here(): Record<string, string> {
   return { TOLLGATE_URL: gateway.url, TOLLGATE_ADMIN_TOKEN: ADMIN_TOKEN, TOLLGATE_DATA_DIR: gateway.data_dir }
@@ -422,19 +433,12 @@ describe("D52 what goes wrong is one sentence on standard error, with exit code 
 
   test("a credit whose outcome is unknown says how to repeat it, and the repeat moves the money once", async () => {
     const asked: unknown[] = []
-    const broken = Bun.serve({
-      hostname: "127.0.0.1",
-      port: 0,
-      async fetch(request) {
-        asked.push(await request.json())
-        return Response.json({ error: { message: "The database did not respond." } }, { status: 503 })
-      },
-    })
+    const broken = async (request: Request) => {
+      asked.push(await request.json())
+      return Response.json({ error: { message: "The database did not respond." } }, { status: 503 })
+    }
     const { id } = await gateway.account("0")
-    const { code, err } = await run(`tollgate credit ${id} 5`, {
-      TOLLGATE_URL: `http://127.0.0.1:${broken.port}`,
-    })
-    await broken.stop(true)
+    const { code, err } = await runAt(broken, `tollgate credit ${id} 5`)
     expect(code).toBe(1)
     const credit_id = /repeat the command with --id (\S+): it is applied only once\.\n$/.exec(err)?.[1] ?? ""
     expect(asked).toEqual([{ id: credit_id, amount: "5" }])
@@ -447,55 +451,30 @@ describe("D52 what goes wrong is one sentence on standard error, with exit code 
 
   test("the token goes nowhere that a redirection points to", async () => {
     const seen: (string | null)[] = []
-    const lure = Bun.serve({
-      hostname: "127.0.0.1",
-      port: 0,
-      fetch(request): Response {
-        seen.push(request.headers.get("authorization"))
-        const { port } = new URL(request.url)
-        return Response.redirect(`http://localhost:${port}/admin/elsewhere`)
-      },
-    })
-    const { code } = await run("tollgate audit", { TOLLGATE_URL: `http://127.0.0.1:${lure.port}` })
-    await lure.stop(true)
+    const lure = (request: Request) => {
+      seen.push(request.headers.get("authorization"))
+      return Response.redirect(`http://localhost:${new URL(request.url).port}/admin/elsewhere`)
+    }
+    const { code } = await runAt(lure, "tollgate audit")
     expect({ code, seen }).toEqual({ code: 1, seen: [`Bearer ${ADMIN_TOKEN}`] })
   })
 
   test("D39 a gateway whose operators are elsewhere", async () => {
-    const clients = Bun.serve({
-      hostname: "127.0.0.1",
-      port: 0,
-      fetch: () => errorResponse(new GatewayError("not_found"), crypto.randomUUID()),
-    })
-    const { code, err } = await run("tollgate accounts", { TOLLGATE_URL: `http://127.0.0.1:${clients.port}` })
-    await clients.stop(true)
+    const clients = () => errorResponse(new GatewayError("not_found"), crypto.randomUUID())
+    const { code, err } = await runAt(clients, "tollgate accounts")
     expect(code).toBe(1)
     expect(err).toContain("has no /admin: its TOLLGATE_ADMIN_TOKEN is not set, or /admin has its own address")
   })
 
   test("balances that disagree with the journal", async () => {
     const call_id = nextId()
-    const wrong = Bun.serve({
-      hostname: "127.0.0.1",
-      port: 0,
-      fetch: () =>
-        Response.json({
-          audit: {
-            checked_at: "2026-11-21T09:40:00.000Z",
-            accounts: 3,
-            open_holds: 12,
-            violations: [
-              { account_id: known.id, kind: "balance", id: null, recorded: "9.9871", expected: "9.987" },
-              { account_id: known.id, kind: "charge", id: call_id, recorded: "0.5", expected: "0.25" },
-              { account_id: known.id, kind: "entry", id: call_id, recorded: "0.75", expected: null },
-            ],
-          },
-        }),
-    })
-    const { code, out, err } = await run("tollgate audit", {
-      TOLLGATE_URL: `http://127.0.0.1:${wrong.port}`,
-    })
-    await wrong.stop(true)
+    const violations = [
+      { account_id: known.id, kind: "balance", id: null, recorded: "9.9871", expected: "9.987" },
+      { account_id: known.id, kind: "charge", id: call_id, recorded: "0.5", expected: "0.25" },
+      { account_id: known.id, kind: "entry", id: call_id, recorded: "0.75", expected: null },
+    ]
+    const audit = { checked_at: "2026-11-21T09:40:00.000Z", accounts: 3, open_holds: 12, violations }
+    const { code, out, err } = await runAt(() => Response.json({ audit }), "tollgate audit")
     expect({ code, err }).toEqual({
       code: 1,
       err: "tollgate: the ledger does not match its journal in 3 places\n",
