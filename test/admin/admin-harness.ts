@@ -1,5 +1,4 @@
 import { type SQL, sql } from "drizzle-orm"
-import type { PgInsertValue, PgTable } from "drizzle-orm/pg-core"
 import { drizzle } from "drizzle-orm/postgres-js"
 import { Elysia } from "elysia"
 import { errorResponse, GatewayError } from "../../src/errors.ts"
@@ -85,18 +84,8 @@ export async function openAdminHarness(options: Partial<Operators> = {}): Promis
   const app = mount({ database, ...options })
   const texts: string[] = []
 
-  async function ask(method: string, path: string, body?: unknown, headers: Record<string, string> = {}) {
-    const request = new Request(`http://localhost${path}`, {
-      method,
-      headers: {
-        authorization: `Bearer ${TOKEN}`,
-        ...(body === undefined ? {} : { "content-type": "application/json" }),
-        ...headers,
-      },
-      ...(body === undefined ? {} : { body: typeof body === "string" ? body : JSON.stringify(body) }),
-    })
-    const response = await app.handle(request)
-    const reply = await read(response)
+  async function ask(method: string, path: string, body?: unknown, headers?: Record<string, string>) {
+    const reply = await send(app, method, path, body, headers)
     if (!isDocumented(method, path.split("?")[0] ?? "", reply.status))
       throw new Error(`${method} ${path}: the API reference has no ${reply.status}`)
     const made = method === "POST" && path.endsWith("/keys") && reply.status === 201
@@ -164,12 +153,39 @@ export function mount({
     )
 }
 
-export async function read(response: Response): Promise<Reply> {
+/** What routes answer to an operator, who has the token unless `headers` has another. */
+export async function send(
+  app: AdminHarness["app"],
+  method: string,
+  path: string,
+  body?: unknown,
+  headers: Record<string, string> = {},
+): Promise<Reply> {
+  const sent = body === undefined || typeof body === "string" ? body : JSON.stringify(body)
+  const type = sent === undefined ? {} : { "content-type": "application/json" }
+  const given = { authorization: `Bearer ${TOKEN}`, ...type, ...headers }
+  const init = { method, headers: given, ...(sent !== undefined && { body: sent }) }
+  const response = await app.handle(new Request(`http://localhost${path}`, init))
   const text = await response.text()
-  const { status, headers } = response
-  const is_lines = /ndjson|csv/.test(headers.get("content-type") ?? "")
-  return { status, headers, text, body: text === "" || is_lines ? null : JSON.parse(text) }
+  const is_lines = /ndjson|csv/.test(response.headers.get("content-type") ?? "")
+  const { status } = response
+  return { status, headers: response.headers, text, body: text === "" || is_lines ? null : JSON.parse(text) }
 }
+
+/** The values of lines of JSON. */
+export function linesIn(text: string) {
+  return text
+    .split("\n")
+    .filter(Boolean)
+    .map((line) => JSON.parse(line))
+}
+
+/** A database that is not there. */
+export const nowhere = () =>
+  connect(
+    { socket_path: "/nonexistent/.s.PGSQL.5432", user: "nobody", database: "none" },
+    { backoff: () => 0 },
+  )
 
 /** The error object of a refused request, without what differs from case to case. */
 export function refusal({ status, body }: Reply) {
@@ -203,6 +219,7 @@ export async function plantCalls(
   database: Db,
   planted: readonly (Planted & { readonly id: string })[],
 ): Promise<void> {
+  if (planted.length === 0) return
   const terms_ids = await registerTerms(
     database,
     planted.map(({ family = "chat", model = "gpt-5-mini", upstream = "openai", ...prices }) => ({
@@ -218,26 +235,13 @@ export async function plantCalls(
     })),
   )
   const rows = planted.map((call, at) => rowsOf(call, terms_ids[at] ?? 0))
-  await insertAll(
-    database,
-    holds,
-    rows.flatMap(({ hold }) => hold),
-  )
-  await insertAll(
-    database,
-    ends,
-    rows.flatMap(({ end }) => end),
-  )
-  await insertAll(
-    database,
-    corrections,
-    rows.flatMap(({ correction }) => correction),
-  )
-  await insertAll(
-    database,
-    checkpoints,
-    rows.flatMap(({ checkpoint }) => checkpoint),
-  )
+  const all_ends = rows.flatMap(({ end }) => end)
+  const corrected = rows.flatMap(({ correction }) => correction)
+  const checked = rows.flatMap(({ checkpoint }) => checkpoint)
+  await database.insert(holds).values(rows.map(({ hold }) => hold))
+  if (all_ends.length > 0) await database.insert(ends).values(all_ends)
+  if (corrected.length > 0) await database.insert(corrections).values(corrected)
+  if (checked.length > 0) await database.insert(checkpoints).values(checked)
 }
 
 function rowsOf(call: Planted & { readonly id: string }, terms_id: number) {
@@ -269,15 +273,7 @@ function rowsOf(call: Planted & { readonly id: string }, terms_id: number) {
     })
   }
   return {
-    hold: [
-      {
-        ...own,
-        gateway_id,
-        amount_nano,
-        stream: call.stream ?? false,
-        ...(held_at !== undefined && { held_at }),
-      },
-    ],
+    hold: { ...own, gateway_id, amount_nano, stream: call.stream ?? false, ...(held_at && { held_at }) },
     end,
     correction:
       corrected === undefined
@@ -292,14 +288,6 @@ function rowsOf(call: Planted & { readonly id: string }, terms_id: number) {
 
 function basisOf(text: string | null | undefined) {
   return bases.find((basis) => basis === text) ?? "none"
-}
-
-async function insertAll<Table extends PgTable>(
-  database: Db,
-  table: Table,
-  rows: PgInsertValue<Table>[],
-): Promise<void> {
-  if (rows.length > 0) await database.insert(table).values(rows)
 }
 
 /**

@@ -15,7 +15,7 @@ import {
 } from "../../src/ledger/schema/tables.ts"
 import { printUsd } from "../../src/money.ts"
 import { parseTime } from "../../src/wire/time.ts"
-import { falsify, type Planted, plantCall, TOKEN, testAdmin } from "./admin-harness.ts"
+import { falsify, linesIn, type Planted, plantCall, send, testAdmin } from "./admin-harness.ts"
 
 const account = nextId()
 const other = nextId()
@@ -100,15 +100,9 @@ test("a ledger whose balances agree has no violations", async () => {
 
 test("an audit that is followed writes its progress, and at last what a plain one answers", async () => {
   const lines = async (query: string) => {
-    const headers = { authorization: `Bearer ${TOKEN}` }
-    const url = `http://localhost/admin/audit/progress${query}`
-    const answer = await adminApi.app.handle(new Request(url, { headers }))
-    expect(answer.status).toBe(200)
-    expect(answer.headers.get("content-type")).toBe("application/x-ndjson")
-    return (await answer.text())
-      .trim()
-      .split("\n")
-      .map((line) => JSON.parse(line))
+    const { status, headers, text } = await send(adminApi.app, "GET", `/admin/audit/progress${query}`)
+    expect([status, headers.get("content-type")]).toEqual([200, "application/x-ndjson"])
+    return linesIn(text)
   }
   const { checked_at, ...plain } = await audited()
   for (const query of ["", "?full=true&share=100"]) {

@@ -4,7 +4,7 @@ import { nextId } from "../../src/id.ts"
 import { MAX_BALANCE_NANO } from "../../src/ledger/accounts/credits.ts"
 import { accounts, credits } from "../../src/ledger/schema/tables.ts"
 import { printUsd } from "../../src/money.ts"
-import { mount, read, refusal, TOKEN, testAdmin } from "./admin-harness.ts"
+import { mount, refusal, send, testAdmin } from "./admin-harness.ts"
 
 let account: string
 let path: string
@@ -215,14 +215,7 @@ test("a database that is too slow is a 503 with the id, and repeating it moves t
     await waiting
   })
   await locked
-  const response = await hasty.handle(
-    new Request(`http://localhost${path}`, {
-      method: "POST",
-      headers: { authorization: `Bearer ${TOKEN}`, "content-type": "application/json" },
-      body: JSON.stringify({ amount: "4" }),
-    }),
-  )
-  const { status, headers, body } = await read(response)
+  const { status, headers, body } = await send(hasty, "POST", path, { amount: "4" })
   expect([status, body.error.code]).toEqual([503, "ledger_unavailable"])
   expect(headers.get("retry-after")).not.toBeNull()
   await blockedBy(1)

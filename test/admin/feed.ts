@@ -1,6 +1,6 @@
 import { sql } from "drizzle-orm"
 import { feedReaches } from "../support/horizon.ts"
-import { type AdminHarness, falsify, openAdminHarness, TOKEN } from "./admin-harness.ts"
+import { type AdminHarness, falsify, linesIn, openAdminHarness, send } from "./admin-harness.ts"
 
 /** Readers of the event feed, in tests (D96). */
 
@@ -40,18 +40,8 @@ export async function askEvents({ app }: AdminHarness, query: FeedQuery): Promis
   const asked = new URLSearchParams(
     Object.entries(query).map(([name, value]): [string, string] => [name, String(value)]),
   )
-  const response = await app.handle(
-    new Request(`http://localhost/admin/events?${asked}`, { headers: { authorization: `Bearer ${TOKEN}` } }),
-  )
-  const text = await response.text()
-  const { status, headers } = response
-  const lines =
-    status === 200
-      ? text
-          .split("\n")
-          .filter(Boolean)
-          .map((line): Line => JSON.parse(line))
-      : []
+  const { status, headers, text } = await send(app, "GET", `/admin/events?${asked}`)
+  const lines: Line[] = status === 200 ? linesIn(text) : []
   return { status, lines, next: headers.get("tollgate-next"), text }
 }
 

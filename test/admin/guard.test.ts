@@ -4,9 +4,17 @@ import { drizzle } from "drizzle-orm/postgres-js"
 import { makeKey } from "../../src/admission/key.ts"
 import { nextId } from "../../src/id.ts"
 import { createAccount } from "../../src/ledger/accounts/accounts.ts"
-import { connect } from "../../src/ledger/database/address.ts"
 import { answerOf } from "../../src/ledger/database/answer.ts"
-import { mount, openAdminHarness, operationsOf, read, refusal, TOKEN, testAdmin } from "./admin-harness.ts"
+import {
+  mount,
+  nowhere,
+  openAdminHarness,
+  operationsOf,
+  refusal,
+  send,
+  TOKEN,
+  testAdmin,
+} from "./admin-harness.ts"
 
 const adminApi = await testAdmin()
 const id = await adminApi.openAccount()
@@ -81,13 +89,11 @@ test.each([`Bearer ${TOKEN}`, `bearer ${TOKEN}`, `Bearer   ${TOKEN}  `])(
 
 test("without a token every address of /admin is an unknown route", async () => {
   const closed = mount({ admin_token: null, database: adminApi.database, deadline_ms: 1_000 })
-  const unknown = await closed.handle(new Request("http://localhost/nowhere"))
-  const { request_id: _, ...body } = (await read(unknown)).body
+  const { request_id: _, ...body } = (await send(closed, "GET", "/nowhere")).body
   for (const { method, path } of operations) {
-    const headers = { authorization: "Bearer null" }
-    const response = await closed.handle(new Request(`http://localhost${path}`, { method, headers }))
-    const { request_id: __, ...same } = (await read(response)).body
-    expect([response.status, same]).toEqual([404, body])
+    const reply = await send(closed, method, path, undefined, { authorization: "Bearer null" })
+    const { request_id: __, ...same } = reply.body
+    expect([reply.status, same]).toEqual([404, body])
   }
 })
 
@@ -97,25 +103,15 @@ test("HEAD works where GET does, and needs the token", async () => {
 })
 
 test("D27 every operation that asks the database is 503 when it cannot be reached", async () => {
-  const nowhere = connect(
-    { socket_path: "/nonexistent/.s.PGSQL.5432", user: "nobody", database: "none" },
-    { backoff: () => 0 },
-  )
-  const app = mount({ database: drizzle(nowhere), deadline_ms: 1_000 })
+  const gone = nowhere()
+  const app = mount({ database: drizzle(gone), deadline_ms: 1_000 })
   for (const { method, path, query, body } of operations) {
     if (path === "/admin/upstreams" || (method !== "POST" && path === "/admin/session")) continue
-    const response = await app.handle(
-      new Request(`http://localhost${path}${query}`, {
-        method,
-        headers: { authorization: `Bearer ${TOKEN}`, "content-type": "application/json" },
-        ...(body && { body: JSON.stringify(body) }),
-      }),
-    )
-    const { error } = (await read(response)).body
-    expect([method, path, response.status, error.code]).toEqual([method, path, 503, "ledger_unavailable"])
-    expect(Number(response.headers.get("retry-after"))).toBeGreaterThan(0)
+    const { status, headers, body: answer } = await send(app, method, path + query, body)
+    expect([method, path, status, answer.error.code]).toEqual([method, path, 503, "ledger_unavailable"])
+    expect(Number(headers.get("retry-after"))).toBeGreaterThan(0)
   }
-  await nowhere.end()
+  await gone.end()
 })
 
 test("D16 a statement that Postgres finds wrong is a 500 that shows nothing of it", async () => {
@@ -129,7 +125,7 @@ test("D16 a statement that Postgres finds wrong is a 500 that shows nothing of i
 })
 
 test("what a failed statement leaves for the log shows none of its parameters", async () => {
-  const gone = connect({ socket_path: "/nonexistent/.s.PGSQL.5432", user: "nobody", database: "none" })
+  const gone = nowhere()
   const creating = createAccount(drizzle(gone), { id: nextId(), name: "canary" })
   const refused: unknown = await answerOf(creating, 1_000).catch((e) => e)
   const dividing = adminApi.database.execute(sql`SELECT 1 / 0, ${"canary"}::text`)

@@ -2,7 +2,7 @@ import { describe, expect, test } from "bun:test"
 import fc from "fast-check"
 import { nextId } from "../../src/id.ts"
 import { csvOf, csvRows, ndjsonOf } from "../../src/wire/csv.ts"
-import { plantCall, TOKEN, testAdmin } from "./admin-harness.ts"
+import { linesIn, plantCall, send, testAdmin } from "./admin-harness.ts"
 
 /** D105: every list can be CSV and NDJSON, by one hook. */
 
@@ -17,14 +17,15 @@ for (const amount of ["10", "-2.5"])
   await adminApi.ask("POST", `/admin/accounts/${account_id}/credits`, { amount, reason: `a, "b"` })
 
 async function ask(path: string, accept?: string) {
-  const headers = { authorization: `Bearer ${TOKEN}`, ...(accept !== undefined && { accept }) }
-  const response = await adminApi.app.handle(new Request(`http://localhost/admin${path}`, { headers }))
-  return {
-    status: response.status,
-    type: response.headers.get("content-type"),
-    headers: response.headers,
-    text: await response.text(),
-  }
+  const { app } = adminApi
+  const { status, headers, text } = await send(
+    app,
+    "GET",
+    `/admin${path}`,
+    undefined,
+    accept ? { accept } : {},
+  )
+  return { status, type: headers.get("content-type"), headers, text }
 }
 
 const PATHS = [
@@ -50,12 +51,7 @@ test("D105 the lines of a list are the entries of its JSON, whatever the list", 
     const whole: { data: Record<string, unknown>[] } = JSON.parse((await ask(path)).text)
     const lines = await ask(`${path}${to}format=ndjson`)
     expect([path, lines.status, lines.type]).toEqual([path, 200, "application/x-ndjson"])
-    expect(
-      lines.text
-        .split("\n")
-        .filter(Boolean)
-        .map((line) => JSON.parse(line)),
-    ).toEqual(whole.data)
+    expect(linesIn(lines.text)).toEqual(whole.data)
     const csv = await ask(path, "text/csv, */*;q=0.1")
     expect([path, csv.status, csv.type]).toEqual([path, 200, "text/csv; charset=utf-8"])
     expect(csv.headers.get("cache-control")).toBe("no-store")
@@ -131,12 +127,7 @@ test("D105 CSV reads back to the same texts, and NDJSON to the same values", () 
           "",
         ]),
       )
-      expect(
-        ndjsonOf(list)
-          .split("\n")
-          .slice(0, -1)
-          .map((line) => JSON.parse(line)),
-      ).toEqual(list)
+      expect(linesIn(ndjsonOf(list))).toEqual(list)
     }),
   )
 })

@@ -3,10 +3,18 @@ import { sql } from "drizzle-orm"
 import { drizzle } from "drizzle-orm/postgres-js"
 import { nextId } from "../../src/id.ts"
 import { endLostChanges } from "../../src/ledger/accounts/operator-log.ts"
-import { connect } from "../../src/ledger/database/address.ts"
 import { objectOf } from "../../src/wire/usage.ts"
 import { feedReaches } from "../support/horizon.ts"
-import { mount, openAdminHarness, operationsOf, TOKEN, testAdmin } from "./admin-harness.ts"
+import {
+  linesIn,
+  mount,
+  nowhere,
+  openAdminHarness,
+  operationsOf,
+  send,
+  TOKEN,
+  testAdmin,
+} from "./admin-harness.ts"
 
 const KEPT = "sk_canary_4f1d9a"
 const told: string[] = []
@@ -49,11 +57,8 @@ test("D102 a change has an entry: who, from where, what, before, after and why",
   })
   expect(told).toEqual(["support done"])
   await feedReaches(adminApi.database)
-  const [event] = (await adminApi.ask("GET", "/admin/events?types=tollgate.operator.changed")).text
-    .trim()
-    .split("\n")
-    .map((line) => JSON.parse(line))
-    .filter(({ id }) => id === entry.id)
+  const { text } = await adminApi.ask("GET", "/admin/events?types=tollgate.operator.changed")
+  const [event] = linesIn(text).filter(({ id }) => id === entry.id)
   expect(event).toMatchObject({ source: "/operators/Ann", subject: "Ann", data: entry })
 })
 
@@ -156,10 +161,8 @@ test("D102 a change that lost its gateway becomes an event after ten minutes, on
   await endLostChanges(adminApi.database)
   await endLostChanges(adminApi.database)
   await feedReaches(adminApi.database)
-  const ids = (await adminApi.ask("GET", "/admin/events?types=tollgate.operator.changed&limit=1000")).text
-    .trim()
-    .split("\n")
-    .map((line) => JSON.parse(line))
+  const { text } = await adminApi.ask("GET", "/admin/events?types=tollgate.operator.changed&limit=1000")
+  const ids = linesIn(text)
     .filter(({ subject }) => subject === "Lost")
     .map(({ id, data }) => [id, data.outcome])
   expect(ids).toEqual([[old, "unknown"]])
@@ -181,30 +184,20 @@ test("D102 the log is found by actor, resource and time, page by page", async ()
 })
 
 test("D102 without the first shard nothing is changed", async () => {
-  const nowhere = connect(
-    { socket_path: "/nonexistent/.s.PGSQL.5432", user: "nobody", database: "none" },
-    { backoff: () => 0 },
-  )
+  const gone = nowhere()
   const shard = { open: true, database: adminApi.database }
   const app = mount({
     database: adminApi.database,
     deadline_ms: 1_000,
     shards: [
-      { ...shard, name: "a", database: drizzle(nowhere) },
+      { ...shard, name: "a", database: drizzle(gone) },
       { ...shard, name: "b" },
     ],
   })
   const before = await adminApi.database.execute(sql`SELECT FROM tollgate.accounts`)
-  const answer = await app.handle(
-    new Request("http://localhost/admin/accounts", {
-      method: "POST",
-      headers: { authorization: `Bearer ${TOKEN}`, "content-type": "application/json" },
-      body: JSON.stringify({ name: "x" }),
-    }),
-  )
-  expect(answer.status).toBe(503)
+  expect((await send(app, "POST", "/admin/accounts", { name: "x" })).status).toBe(503)
   expect(await adminApi.database.execute(sql`SELECT FROM tollgate.accounts`)).toHaveLength(before.length)
-  await nowhere.end()
+  await gone.end()
 })
 
 test("D101, D102 with several shards, operators and the log are in the first one, whatever the account's shard", async () => {
@@ -216,16 +209,15 @@ test("D101, D102 with several shards, operators and the log are in the first one
       { name: "b", open: true, database: b.database },
     ],
   })
-  const send = async (method: string, path: string, token: string, body?: object) => {
-    const headers = { authorization: `Bearer ${token}`, "content-type": "application/json" }
-    const init = { method, headers, ...(body && { body: JSON.stringify(body) }) }
-    return objectOf(await (await app.handle(new Request(`http://localhost/admin${path}`, init))).json())
+  const ask = async (method: string, path: string, token: string, body?: object) => {
+    const headers = { authorization: `Bearer ${token}` }
+    return objectOf(JSON.parse((await send(app, method, `/admin${path}`, body, headers)).text))
   }
-  const made = await send("POST", "/operators", TOKEN, { name: "Ann", role: "billing" })
+  const made = await ask("POST", "/operators", TOKEN, { name: "Ann", role: "billing" })
   const token = String(made.token)
-  const { id, shard } = await send("POST", "/accounts", token, { name: "x" })
-  await send("PATCH", `/accounts/${String(id)}`, token, { name: "y" })
-  const { data } = await send("GET", `/log?resource=${String(id)}`, token)
+  const { id, shard } = await ask("POST", "/accounts", token, { name: "x" })
+  await ask("PATCH", `/accounts/${String(id)}`, token, { name: "y" })
+  const { data } = await ask("GET", `/log?resource=${String(id)}`, token)
   expect(shard).toBe("b")
   expect(data).toMatchObject([
     { actor: "Ann", method: "PATCH", before: { name: "x", shard: "b" }, after: { name: "y", shard: "b" } },

@@ -1,8 +1,7 @@
 import { expect, test } from "bun:test"
 import { sql } from "drizzle-orm"
 import { drizzle } from "drizzle-orm/postgres-js"
-import { connect } from "../../src/ledger/database/address.ts"
-import { type AdminHarness, mount, TOKEN, testAdmin } from "./admin-harness.ts"
+import { type AdminHarness, mount, nowhere, TOKEN, testAdmin } from "./admin-harness.ts"
 
 type App = AdminHarness["app"]
 const ORIGIN = "http://gateway.test:8080"
@@ -91,8 +90,7 @@ test.each<[string, string, Record<string, string>, number]>([
 test.each(["x", "A".repeat(86), ""])(
   "D50 a cookie that no gateway has made is refused without the ledger: %p",
   async (secret) => {
-    const nowhere = { socket_path: "/nonexistent/.s.PGSQL.5432", user: "nobody", database: "none" }
-    const app = another({ database: drizzle(connect(nowhere, { backoff: () => 0 })), deadline_ms: 1_000 })
+    const app = another({ database: drizzle(nowhere()), deadline_ms: 1_000 })
     expect(await statusOf(app, `tollgate_session=${secret}`)).toBe(401)
     const { cookie } = await signIn()
     expect(await statusOf(app, cookie)).toBe(503)

@@ -7,7 +7,7 @@ import { connect } from "../../src/ledger/database/address.ts"
 import { sumHours } from "../../src/ledger/reports/sum-hours.ts"
 import { accountSorts } from "../../src/wire/admin-query.ts"
 import { freshDatabase } from "../support/database.ts"
-import { falsify, idAt, mount, plantCalls, read, TOKEN } from "./admin-harness.ts"
+import { falsify, idAt, linesIn, mount, plantCalls, send } from "./admin-harness.ts"
 
 /** D74: what operators read of two shards is what they would read of one database with all of it. */
 
@@ -133,17 +133,8 @@ function callOf(account_id: string, key_id: string, at: number) {
   }
 }
 
-function requestOf(method: string, path: string, body?: unknown): Request {
-  return new Request(`http://localhost/admin${path}`, {
-    method,
-    headers: { authorization: `Bearer ${TOKEN}`, "content-type": "application/json" },
-    ...(body !== undefined && { body: JSON.stringify(body) }),
-  })
-}
-
-async function ask(app: typeof one, method: string, path: string, body?: unknown) {
-  return read(await app.handle(requestOf(method, path, body)))
-}
+const ask = (app: typeof one, method: string, path: string, body?: unknown) =>
+  send(app, method, `/admin${path}`, body)
 
 /**
  * Without the names of shards, which only several have, and without what is left of credits: after a move, that is left of the
@@ -453,11 +444,9 @@ describe("checks of the ledger", () => {
       JSON.parse(text)
     const wrong = violations.filter(({ kind, recorded }) => kind === "held" && recorded === "0.000000077")
     expect(wrong.map(({ shard }) => shard).sort()).toEqual(["a", "b"])
-    const followed = await two.handle(requestOf("GET", "/audit/progress?share=100"))
-    const lines = (await followed.text()).trimEnd().split("\n")
-    const { audit }: { audit: unknown } = JSON.parse(lines.at(-1) ?? "")
-    expect(audit).toMatchObject({ violations })
-    for (const line of lines.slice(0, -1)) expect(["a", "b"]).toContain(JSON.parse(line).shard)
+    const lines = linesIn((await ask(two, "GET", "/audit/progress?share=100")).text)
+    expect(lines.at(-1).audit).toMatchObject({ violations })
+    for (const { shard } of lines.slice(0, -1)) expect(["a", "b"]).toContain(shard)
   })
 
   test("the months of all shards, and the seal of one by its shard", async () => {

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test"
-import { mount, type Planted, plantCall, TOKEN, testAdmin } from "./admin-harness.ts"
+import { mount, type Planted, plantCall, send, testAdmin } from "./admin-harness.ts"
 
 const adminApi = await testAdmin()
 const acme = await adminApi.openAccount("Acme")
@@ -163,8 +163,6 @@ test("D51: GET /admin/upstreams shows what the processes find", async () => {
     keys: [{ name: "", state: "ready", rests_ms: null }],
   }
   const app = mount({ database: adminApi.database, deadline_ms: 1_000, upstreams: async () => [found] })
-  const answer = await app.handle(
-    new Request("http://localhost/admin/upstreams", { headers: { authorization: `Bearer ${TOKEN}` } }),
-  )
-  expect(await answer.json()).toEqual({ data: [found] })
+  const { text } = await send(app, "GET", "/admin/upstreams")
+  expect(JSON.parse(text)).toEqual({ data: [found] })
 })

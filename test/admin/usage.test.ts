@@ -8,7 +8,7 @@ import { corrections, ends, holds } from "../../src/ledger/schema/tables.ts"
 import { printUsd } from "../../src/money.ts"
 import { csvRows } from "../../src/wire/csv.ts"
 import type { OperatorUsageReport, OperatorUsageSums } from "../../src/wire/usage-report.ts"
-import { falsify, plantCall, plantCalls, testAdmin } from "./admin-harness.ts"
+import { falsify, linesIn, plantCall, plantCalls, testAdmin } from "./admin-harness.ts"
 
 const adminApi = await testAdmin()
 
@@ -199,20 +199,13 @@ describe("D48 what is summed", () => {
       const path = `/admin/usage?model=${model}&by=account&from=2026-04-01&to=2026-04-02&format=${format}`
       const { status, text } = await adminApi.ask("GET", path)
       const found =
-        format === "csv" ? (csvRows(text) ?? []).map((row) => Object.fromEntries(row)) : parsedLines(text)
+        format === "csv" ? (csvRows(text) ?? []).map((row) => Object.fromEntries(row)) : linesIn(text)
       const pairs = found.map(({ group, charge }) => `${group} ${charge}`)
       const all = rows.map(({ account_id, charge_nano }) => `${account_id} ${printUsd(charge_nano)}`)
       expect([format, status, pairs.toSorted()]).toEqual([format, 200, all.toSorted()])
     }
   })
 })
-
-function parsedLines(text: string): Readonly<Record<string, string>>[] {
-  return text
-    .trimEnd()
-    .split("\n")
-    .map((line) => JSON.parse(line))
-}
 
 describe("D48 the range", () => {
   test("without from and to: the last 30 UTC days until now, today's included", async () => {
