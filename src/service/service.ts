@@ -164,6 +164,7 @@ export class Service {
         worker === undefined ? this.upstreamStatuses() : await worker.upstreamStatusesOfAll(),
       draining: () => this.shutdown.begun,
       addressOf: (request: Request) => (this.admin_server ?? this.server).addressOf(request),
+      senderOf: (request: Request) => (this.admin_server ?? this.server).sockets.address(request),
       identity_provider: config.oidc === null ? null : new IdentityProvider(config.oidc),
       signInFailed: (reason: string) => log.warn({ reason }, "a sign-in by the OpenID provider failed"),
       onChange: metrics.changed,

@@ -12,6 +12,9 @@ const CLIENT_SECRET = "client-secret-canary-0123456789abcdef"
 const UNUSABLE =
   "Example did not answer as it must, so nobody was signed in. Try again, or sign in with a token; the gateway&#x27;s log says why."
 
+/** The address of a request, in these tests. */
+const SENDER = "x-sender"
+
 let script: ScriptedIssuer
 let settings: OidcSettings
 let adminApi: AdminHarness
@@ -44,6 +47,7 @@ function restart(): void {
     ...{ database: adminApi.database, deadline_ms: 10_000 },
     identity_provider: new IdentityProvider(settings),
     signInFailed: (reason) => void reasons.push(reason),
+    senderOf: ({ headers }) => headers.get(SENDER) ?? "",
   })
 }
 
@@ -53,9 +57,11 @@ async function begin() {
   return { answer, cookie, asked: new URL(answer.headers.get("location") ?? "http://none").searchParams }
 }
 
-async function end({ cookie, asked }: Awaited<ReturnType<typeof begin>>, query: object = {}) {
+async function end({ cookie, asked }: Awaited<ReturnType<typeof begin>>, query: object = {}, sender = "") {
   const search = new URLSearchParams({ code: "code-canary", state: asked.get("state") ?? "", ...query })
-  const request = new Request(`http://localhost/admin/oidc/callback?${search}`, { headers: { cookie } })
+  const request = new Request(`http://localhost/admin/oidc/callback?${search}`, {
+    headers: { cookie, [SENDER]: sender },
+  })
   const answer = await app.handle(request)
   const text = await answer.text()
   texts.push(text)
@@ -214,4 +220,24 @@ test("D103 no page and no reason of the log has a token, a code or a secret", ()
   const shown = [...reasons, ...texts].join("\n")
   for (const secret of [ACCESS_TOKEN, CLIENT_SECRET, "code-canary", "eyJ"])
     expect(shown).not.toContain(secret)
+})
+
+test("D78 D103 few sign-ins wait for the provider and are logged, and addresses share them", async () => {
+  const flow = await begin()
+  const { promise, resolve } = Promise.withResolvers<void>()
+  const refusal = async () => {
+    await promise
+    return Response.json({ error: "invalid_grant" }, { status: 400 })
+  }
+  script.answers = { "/token": refusal }
+  const before = reasons.length
+  const flood = Array.from({ length: 100 }, () => end(flow, {}, "one"))
+  const other = end(flow, {}, "another")
+  resolve()
+  const statuses = (await Promise.all(flood)).map(({ answer }) => answer.status)
+  const counts = Map.groupBy(statuses, (status) => status)
+  expect([...counts.keys()].sort()).toEqual([403, 503])
+  expect(counts.get(403)?.length).toBeLessThanOrEqual(60)
+  expect((await other).answer.status).toBe(403)
+  expect(reasons.length - before).toBeLessThanOrEqual(60)
 })

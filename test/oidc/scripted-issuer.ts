@@ -4,7 +4,7 @@ export interface ScriptedIssuer {
   /** The claims of the next ID token, besides those of an honest one. */
   claims: Readonly<Record<string, unknown>>
   /** The next answer of an endpoint by its path, in place of an honest one. */
-  answers: Readonly<Record<string, () => Response>>
+  answers: Readonly<Record<string, () => Response | Promise<Response>>>
   /** Makes the ID token of its claims. */
   sign(claims: object): Promise<string>
   stop(): Promise<void>

@@ -73,14 +73,19 @@ export async function revokeOperator(database: Db, own_id: string): Promise<bool
   return found.length > 0
 }
 
-/** The operator of a token, and notes its use once a minute. Null for a token that is unknown, expired or revoked. */
-export async function operatorOfToken(database: Db, token_hash: string): Promise<Actor | null> {
-  const [found] = await database.execute<{ id: string; name: string; role: Role }>(sql`
-    WITH found AS (SELECT ${id}, ${name}, ${role} FROM ${operators} WHERE ${operators.token_hash} = ${token_hash} AND ${isValid}),
-    used AS (UPDATE ${operators} SET last_used_at = now() FROM found
-      WHERE ${id} = found.id AND coalesce(${last_used_at} < now() - interval '1 minute', true))
-    SELECT id, name, role FROM found`)
-  return found === undefined ? null : { name: found.name, role: found.role, operator_id: found.id }
+/** The operators of tokens by their hashes, and notes their use once a minute. None for a token that is unknown, expired or revoked. */
+export async function operatorsOfTokens(
+  database: Db,
+  hashes: readonly string[],
+): Promise<ReadonlyMap<string, Actor>> {
+  const given = sql`ARRAY(SELECT json_array_elements_text(${JSON.stringify(hashes)}::text::json))`
+  const rows = await database.execute<{ token_hash: string; id: string; name: string; role: Role }>(sql`
+    WITH found AS (SELECT token_hash, ${id}, ${name}, ${role} FROM ${operators} WHERE ${operators.token_hash} = ANY (${given}) AND ${isValid}),
+    due AS (SELECT ${id} FROM ${operators} WHERE ${id} IN (SELECT id FROM found)
+      AND coalesce(${last_used_at} < now() - interval '1 minute', true) FOR UPDATE SKIP LOCKED),
+    used AS (UPDATE ${operators} SET last_used_at = now() FROM due WHERE ${id} = due.id)
+    SELECT token_hash, id, name, role FROM found`)
+  return new Map(rows.map(({ token_hash, name, role, id }) => [token_hash, { name, role, operator_id: id }]))
 }
 
 /** The open sessions of the console (D50), by the hash of their secret. The ledger's clock ends them. */

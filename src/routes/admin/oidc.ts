@@ -1,5 +1,8 @@
 import { Type } from "@sinclair/typebox"
 import { Elysia } from "elysia"
+import { LoadRate } from "../../admission/key-loads.ts"
+import { GatewayError } from "../../errors.ts"
+import { FairShare } from "../../ledger/database/fair-share.ts"
 import { CALLBACK, type IdentityProvider, SignInRefused } from "../../oidc/identity-provider.ts"
 import { OIDC } from "../../oidc/person.ts"
 import { answer, described, text } from "../reference/operation.ts"
@@ -14,23 +17,32 @@ import { cookieIn, openedSession, SECURE } from "./session.ts"
 const FLOW_COOKIE = "tollgate_oidc"
 const FLOW_S = 600
 const SECRET_BYTES = 32
+/** Sign-ins that wait for the provider, which anybody can begin; addresses share them (D78). */
+const MOST_ASKED = 64
+/** Failed sign-ins in the log, for the same reason. */
+const LOGGED_PER_MINUTE = 60
 
 const POLICY = pagePolicy()
 
 /** `/admin/oidc`: sign-in to the console by the configured OpenID provider (D103). */
 export function oidcRoutes(operators: Operators, admin_token: string, provider: IdentityProvider) {
-  const { signInFailed } = operators
+  const { signInFailed, senderOf } = operators
   const { session_ms, public_url } = provider.settings
   const secure = public_url.startsWith("https:") ? SECURE : ""
   const flowCookie = (secret: string, last_s: number) =>
     `${FLOW_COOKIE}=${secret}; Path=${CALLBACK}; Max-Age=${last_s}; HttpOnly; SameSite=Lax${secure}`
   const begin = beginning(operators)
+  const asked = new FairShare()
+  const logged = new LoadRate()
 
   /** A page for a person, unless the gateway itself failed. */
   function refused(error: unknown): Response {
     if (!(error instanceof SignInRefused)) throw error
     // Everybody can cause a 400, without the provider.
-    if (error.status !== 400) signInFailed?.(error.reason)
+    if (error.status !== 400 && logged.wait("", LOGGED_PER_MINUTE, performance.now()) === 0) {
+      logged.note("", LOGGED_PER_MINUTE, performance.now())
+      signInFailed?.(error.reason)
+    }
     return refusalPage(error)
   }
 
@@ -66,6 +78,8 @@ export function oidcRoutes(operators: Operators, admin_token: string, provider: 
     .get(
       "/oidc/callback",
       async ({ request, route }) => {
+        const sender = senderOf?.(request) ?? ""
+        if (!asked.acquire(sender, 1, MOST_ASKED)) throw new GatewayError("overloaded")
         try {
           const query = new URL(request.url).searchParams
           const { name, role } = await provider.person(query, cookieIn(request.headers, FLOW_COOKIE))
@@ -76,6 +90,8 @@ export function oidcRoutes(operators: Operators, admin_token: string, provider: 
           return redirect("/console", session, flowCookie("", 0))
         } catch (error) {
           return refused(error)
+        } finally {
+          asked.release(sender, 1)
         }
       },
       described({
@@ -90,7 +106,7 @@ export function oidcRoutes(operators: Operators, admin_token: string, provider: 
         summary: "Return from the OpenID provider",
         description:
           "The provider sends the browser here, with a code. Opens a session of the console with the role that the provider's claims give, until `admin.oidc.session` is over.",
-        errors: ["ledger_unavailable"],
+        errors: ["ledger_unavailable", "overloaded"],
       }),
     )
 }

@@ -23,6 +23,8 @@ export interface Operators {
   draining?(): boolean
   /** The address that sent a request; null if the connection is over. */
   addressOf?(request: Request): string | null
+  /** Who sends a request: its address, of IPv6 the network of 64 bits. */
+  senderOf?(request: Request): string
   /** Signs persons in to the console (D103); null or absent for none. */
   readonly identity_provider?: IdentityProvider | null
   /** Called with the reason of each sign-in that the provider, or the roles of the configuration, refused. */
