@@ -5,13 +5,17 @@ import type { JsonPosition, LargeOutput } from "./large-answer.ts"
 /** A payload with fewer characters is parsed without measuring it: no shape of it takes long. */
 const SMALL_PAYLOAD = 65_536
 /** The bounds within which an event is read (D41). */
-const EVENT_BOUNDS: Bounds = { depth: 1_000, values: 1_000_000 }
+export const EVENT_BOUNDS: Bounds = { depth: 1_000, values: 1_000_000 }
 /** Of a JSON answer, which may list the numbers of thousands of embeddings. */
 export const ANSWER_BOUNDS: Bounds = { depth: 1_000, values: Number.POSITIVE_INFINITY }
 
 /** Parses a provider's payload; null if it is not a JSON object, or would take the parser too long (D41). */
 export function parsePayload(text: string, bounds = EVENT_BOUNDS): JsonObject | null {
-  if (text.length > SMALL_PAYLOAD && !fits(text, bounds)) return null
+  return text.length > SMALL_PAYLOAD && !fits(text, bounds) ? null : parseObject(text)
+}
+
+/** A text that is measured already; null if it is not a JSON object. */
+export function parseObject(text: string): JsonObject | null {
   try {
     const value: unknown = JSON.parse(text)
     return isObject(value) ? value : null
@@ -27,7 +31,7 @@ export function isUnread(text: string): boolean {
 
 /** The same for a payload that is printed again, because `JSON.stringify` takes 2.5 s for 64 KiB of lists within lists. */
 export function parsePrintable(text: string): JsonObject | null {
-  return fits(text, EVENT_BOUNDS) ? parsePayload(text) : null
+  return fits(text, EVENT_BOUNDS) ? parseObject(text) : null
 }
 
 function fits(text: string, bounds: Bounds): boolean {

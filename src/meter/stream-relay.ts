@@ -133,6 +133,10 @@ export class StreamRelay implements OutletSource {
           await this.#options.turn(part.byteLength)
           this.#waiting = null
         }
+        if (part === null && this.#whole) {
+          this.#read_ms = null
+          await this.#whole.makeEvents()
+        }
         sent = !this.#ended && this.#relay(part)
         while (this.#rest !== null && !this.#ended) {
           await this.#options.turn(TURN_BYTES)
@@ -217,7 +221,7 @@ export class StreamRelay implements OutletSource {
     this.#whole = null
     this.#framer = new Framer(Number.POSITIVE_INFINITY)
     const { large } = whole
-    if (large === null) this.#takeChunk(whole.events())
+    if (large === null) this.#takeChunk(whole.events)
     else if (is_at_limit || large.whole) {
       this.#too_large = true
       if (this.#reading.takeLarge(large)) this.outlet.open()

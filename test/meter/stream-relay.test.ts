@@ -975,3 +975,21 @@ describe("D63 D32 a stream that the provider's own last event ends", () => {
     expect((await settled).ending).toBe("upstream_lost")
   })
 })
+
+test("D29 D41 a large JSON answer to a stream request is made events in several turns of the event loop", async () => {
+  const MIB = 1_048_576
+  const { stream_relay, provider } = relay({ response_bytes: 16 * MIB, event_bytes: 16 * MIB })
+  const content = "abcdefg\\n".repeat(MIB)
+  const answer = `{"choices":[{"index":0,"message":{"content":"${content}"}}],"usage":${JSON.stringify(tokens)}}`
+  const shown = stream_relay.outlet.whole()
+  provider.send(answer)
+  let turns = 0
+  const count = () => {
+    turns += 1
+    if (!stream_relay.outlet.sent) setImmediate(count)
+  }
+  setImmediate(count)
+  provider.close()
+  expect(decoder.decode(await shown)).toContain(`"delta":{"content":"${content}"}`)
+  expect(turns).toBeGreaterThan(8)
+})
