@@ -197,7 +197,7 @@ export const catalogue = {
       "The provider's response is too large to deliver. The call was charged. Request less output, or use streaming.",
     should_retry: false,
     cause:
-      "The provider's JSON answer is larger than `limits.response`, or an event of its stream than `limits.event`. The rest was not delivered, but the operator pays for it, so the call was charged: by its usage, or by an estimate.",
+      "The provider's JSON answer is larger than `limits.response`, or an event of its stream than `limits.event`, or there was no memory for the answer (`limits.memory`) for 75 seconds, because clients of the account did not read theirs. The rest was not delivered, but the operator pays for it, so the call was charged: by its usage, or by an estimate.",
     cure: "Ask for less (`n`, `logprobs`, `max_tokens`), or stream. The operator can raise the limits. `x-should-retry: false` tells SDKs not to retry.",
   },
   upstream_error: {
