@@ -9,7 +9,7 @@ const seed = Number(TOLLGATE_CHAOS_SEED ?? crypto.getRandomValues(new Uint32Arra
 const forms =
   TOLLGATE_CHAOS_KILLS === undefined
     ? [
-        { kills: 5, gateways: 2, shards: 1 },
+        { kills: 3, gateways: 2, shards: 1 },
         { kills: 2, gateways: 2, shards: 2 },
       ]
     : [
