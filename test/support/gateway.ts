@@ -3,7 +3,8 @@ import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { loadConfig } from "../../src/config/load.ts"
 import type { Tracing } from "../../src/config/tracing.ts"
-import { MAIN, openShards, type ShardAddress } from "../../src/ledger/shards.ts"
+import { connectDatabase } from "../../src/ledger/database/database.ts"
+import { MAIN, openShards, type ShardAddress, type ShardDatabase } from "../../src/ledger/shards.ts"
 import { openLog } from "../../src/log.ts"
 import { Service } from "../../src/service/service.ts"
 import type { OneOrMore } from "../../src/wire/list.ts"
@@ -57,13 +58,12 @@ export async function startGateway(
   tracing: Tracing | null = null,
   given?: OneOrMore<ShardAddress>,
 ) {
-  const { addresses, drop } = given === undefined ? await oneFresh() : { addresses: given, drop: () => {} }
+  const { shards, address, drop } = given === undefined ? await oneFresh() : await opened(given)
   const data_dir = await mkdtemp(join(tmpdir(), "tollgate-test-"))
   const lines: string[] = []
   const log = openLog("trace", {}, { write: (text) => void lines.push(...text.trimEnd().split("\n")) })
   const load = (next: ConfigChanges) =>
     loadConfig(JSON.stringify(configFor(provider.url, next)), { env: {}, readFile: () => "" })
-  const shards = await openShards(addresses)
   const exited = Promise.withResolvers<number>()
   const config = load(changes)
   const service = await Service.open({
@@ -90,7 +90,7 @@ export async function startGateway(
   return {
     ...operatorOf(url),
     url,
-    address: addresses[0].address,
+    address,
     service,
     data_dir,
     /** Every line of its log. */
@@ -121,10 +121,17 @@ export async function endSound(gateway: TestGateway, provider: { stop(): Promise
   if (open_holds + violations.length > 0) throw new Error(JSON.stringify({ open_holds, violations }))
 }
 
+/** The tables of a fresh database are made, and need neither a check nor a migration. */
 async function oneFresh() {
   const { address, drop } = await freshDatabase()
-  const addresses: OneOrMore<ShardAddress> = [{ name: MAIN, open: true, address }]
-  return { addresses, drop }
+  const shards: OneOrMore<ShardDatabase> = [
+    { name: MAIN, open: true, database: await connectDatabase(address) },
+  ]
+  return { shards, address, drop }
+}
+
+async function opened(addresses: OneOrMore<ShardAddress>) {
+  return { shards: await openShards(addresses), address: addresses[0].address, drop: () => {} }
 }
 
 /** A chat completion request with the usual headers. */
