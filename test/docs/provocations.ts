@@ -1,5 +1,6 @@
 import type { ErrorCode } from "../../src/errors.ts"
 import { connect } from "../../src/ledger/database/address.ts"
+import { shutOut } from "../support/database.ts"
 import { ADMIN_TOKEN, untilIs } from "../support/gateway.ts"
 import { chatCompletion, json, silent } from "../support/provider.ts"
 import { dial } from "../support/raw-client.ts"
@@ -390,17 +391,11 @@ async function withoutDatabase<Result>(stage: Stage, work: () => Promise<Result>
   const authorization = `Bearer ${ADMIN_TOKEN}`
   const signed_in = await fetch(`${url}/admin/session`, { method: "POST", headers: { authorization } })
   session = signed_in.headers.get("set-cookie")?.split(";")[0] ?? "none"
-  if ("url" in address) throw new Error("the test cluster is reached by its socket")
-  const client = connect({ ...address, database: "postgres" }, { max: 1, onnotice: () => {} })
-  const open = (yes: boolean) =>
-    client.unsafe(`ALTER DATABASE ${address.database} WITH ALLOW_CONNECTIONS ${yes}`)
+  const { admit } = await shutOut(address)
   try {
-    await open(false)
-    await client`SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = ${address.database}`
     return await work()
   } finally {
-    await open(true)
-    await client.end()
+    await admit()
     const ready = () => fetch(`${stage.gateway.url}/readyz`).then(({ status }) => status)
     await untilIs(ready, 200)
   }

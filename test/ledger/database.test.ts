@@ -6,7 +6,7 @@ import { getTableConfig, PgTable } from "drizzle-orm/pg-core"
 import { type Address, connect } from "../../src/ledger/database/address.ts"
 import { openDatabase } from "../../src/ledger/database/database.ts"
 import * as schema from "../../src/ledger/schema/tables.ts"
-import { emptyDatabase, freshDatabase } from "../support/database.ts"
+import { emptyDatabase, freshDatabase, shutOut } from "../support/database.ts"
 import { within } from "../support/fair-clock.ts"
 
 /** The tables as the migrations make them. */
@@ -37,31 +37,25 @@ test("a migration that fails is reported, and holds nobody up", async () => {
 
 test("D27: the readers' pools are back as soon as the database is, however often they were asked meanwhile", async () => {
   const { address, drop } = await freshDatabase()
-  if ("url" in address) throw new Error("the test cluster is reached by its socket")
   const db = await openDatabase(address)
-  const outside = connect({ ...address, database: "postgres" }, { max: 1, onnotice: () => {} })
-  const letIn = (yes: boolean) =>
-    outside.unsafe(`ALTER DATABASE ${address.database} WITH ALLOW_CONNECTIONS ${yes}`)
   const pools = [db.operators, db.receipts, db.sums]
   const ask = async () => {
     const answers = await Promise.allSettled(pools.map((pool) => pool.execute("SELECT 1")))
     return answers.map(({ status }) => status)
   }
   await ask()
-  await letIn(false)
-  await outside`SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = ${address.database}`
+  const { admit } = await shutOut(address)
   for (let times = 0; times < 4; times += 1) {
     const [alone, ...crowded] = [ask(), ...Array.from({ length: times }, ask)]
     for (const answers of [await alone, ...(await Promise.all(crowded))]) {
       expect(answers).toEqual(pools.map(() => "rejected"))
     }
   }
-  await letIn(true)
+  await admit()
   const back = ask()
   expect(await within(2_000, back)).toBeTrue()
   expect(await back).toEqual(pools.map(() => "fulfilled"))
   await db.close()
-  await outside.end()
   await drop()
 })
 

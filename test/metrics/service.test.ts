@@ -134,11 +134,22 @@ describe("D53 what only this gateway knows, as a scrape of a gateway that runs s
 
   test("what the ledger says and what the metrics say is the same money", async () => {
     const { id, key } = await harness.account("1")
-    const before = await read("tollgate_charged_nano_usd_total")
+    const counted = async () => [
+      await read("tollgate_charged_nano_usd_total", { model: CHAT }),
+      await read("tollgate_tokens_total", { model: CHAT, kind: "prompt" }),
+      await read("tollgate_tokens_total", { model: CHAT, kind: "completion" }),
+      await read("tollgate_calls_settled_total", { model: CHAT, operation: "chat", basis: "usage" }),
+      await read("tollgate_requests_total", { route: "/v1/chat/completions", status: "200" }),
+      await read("tollgate_upstream_attempt_seconds_count", { upstream: "first", outcome: "200" }),
+    ]
+    const before = await counted()
     harness.provider.replyOnce(json(200, chatCompletion("hello", { usage: usage(1_000, 500) })))
     await harness.chat(key)
     const { balance } = await untilIs(() => harness.gateway.balance(id), { held: "0" })
     expect(balance).toBe("0.997")
-    expect(Number(await read("tollgate_charged_nano_usd_total")) - Number(before)).toBe(3_000_000)
+    const after = await counted()
+    expect(after.map((count, at) => Number(count) - Number(before[at]))).toEqual([
+      ...[3_000_000, 1_000, 500, 1, 1, 1],
+    ])
   })
 })

@@ -70,6 +70,22 @@ async function emptied(address: Address): Promise<FreshDatabase> {
   return { address, drop }
 }
 
+/** Lets nobody into a database of the test run's cluster, and ends who is there, until `admit`. */
+export async function shutOut(address: Address): Promise<{ admit(): Promise<void> }> {
+  if (!("database" in address)) throw new Error("the test cluster is reached by its socket")
+  const { database } = address
+  const client = connect({ ...address, database: "postgres" }, { max: 1, onnotice: () => {} })
+  const open = (yes: boolean) => client.unsafe(`ALTER DATABASE ${database} WITH ALLOW_CONNECTIONS ${yes}`)
+  await open(false)
+  await client`SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = ${database}`
+  return {
+    async admit() {
+      await open(true)
+      await client.end()
+    },
+  }
+}
+
 /** Called when the tables are made. */
 export async function setUp(address: Address): Promise<void> {
   const path = process.env[SETUP_VARIABLE]
