@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test"
 import { checksumHolds, makeKey } from "../../src/admission/key.ts"
 import { connect } from "../../src/ledger/database/address.ts"
-import { ADMIN_TOKEN, CHAT, MESSAGES, until } from "../support/gateway.ts"
+import { ADMIN_TOKEN } from "../support/gateway.ts"
 import { chatWords, type Exchange, sseEvent, usage, usageChunk } from "../support/provider.ts"
 import { type Code, expectError, type Said } from "./errors.ts"
 import { chatBody, countBody, testHarness } from "./harness.ts"
@@ -142,64 +142,5 @@ describe("D26 what changes about a key holds for the next request", () => {
       state: "settled",
       basis: "usage",
     })
-  })
-
-  test("expired: good until then, and no more", async () => {
-    const { key: expiring } = await harness.key(account.id, {
-      expires_at: new Date(Date.now() + 1_000).toISOString(),
-    })
-    const authorization = [`authorization: Bearer ${expiring}`]
-    expect(await statuses(ALL, authorization)).toEqual([200, 200, 200, 200])
-    await until(
-      () => operations.list(authorization),
-      ({ status }) => status !== 200,
-    )
-    await harness.untouched(account.id, () => expectRefused(ALL, authorization, "invalid_api_key"))
-  })
-
-  test("limited: to the models of its list, byte for byte", async () => {
-    const chat = (await harness.key(account.id, { models: [CHAT] })).key
-    const none = (await harness.key(account.id, { models: [CHAT.toUpperCase(), `${MESSAGES} `] })).key
-    expect((await harness.chat(chat)).status).toBe(200)
-    await harness.untouched(account.id, async () => {
-      const said = { param: "model" }
-      expectError(await harness.count(chat), "model_not_allowed", said)
-      expectError(await harness.chat(none), "model_not_allowed", said)
-      expectError(await harness.count(none), "model_not_allowed", said)
-    })
-  })
-})
-
-describe("D15 /admin and a client's key", () => {
-  const rows: readonly [what: string, headers: () => string[]][] = [
-    ["a client's key", () => [`authorization: Bearer ${key}`]],
-    ["a client's key as x-api-key", () => [`x-api-key: ${key}`]],
-    ["the token as x-api-key", () => [`x-api-key: ${ADMIN_TOKEN}`]],
-    ["the token and a key", () => [`authorization: Bearer ${ADMIN_TOKEN}`, `authorization: Bearer ${key}`]],
-    ["the token without its last character", () => [`authorization: Bearer ${ADMIN_TOKEN.slice(0, -1)}`]],
-    ["nothing", () => []],
-  ]
-  test.each(rows)("%s", async (_, headers) => {
-    for (const target of [
-      "/admin/accounts",
-      `/admin/accounts/${account.id}`,
-      "/admin/calls",
-      "/admin/audit",
-    ]) {
-      expectError(await harness.ask({ target, headers: headers() }), "invalid_api_key")
-    }
-    const body = { amount: "100" }
-    const target = `/admin/accounts/${account.id}/credits`
-    await harness.untouched(account.id, async () => {
-      expectError(
-        await harness.ask({ method: "POST", target, headers: [kind, ...headers()], body }),
-        "invalid_api_key",
-      )
-    })
-  })
-
-  test("the token in the query string", async () => {
-    const target = `/admin/accounts?token=${ADMIN_TOKEN}&authorization=Bearer%20${ADMIN_TOKEN}`
-    expectError(await harness.ask({ target }), "invalid_api_key")
   })
 })

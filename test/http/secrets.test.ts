@@ -27,15 +27,7 @@ describe("D16 nothing that a client sends is in an error", () => {
   const count = (fields: object, headers?: readonly string[]) =>
     harness.ask(countDraft(account.key, fields, headers))
   const rows: readonly [where: string, ask: () => Promise<Answer>, status: number][] = [
-    ["the path", () => harness.ask({ target: `/${CANARY}` }), 404],
-    ["the query", () => harness.ask({ target: `/nothing?${CANARY}=${CANARY}` }), 404],
     ["the Host", () => harness.ask({ target: "/nothing", headers: [`host: ${CANARY}`] }), 400],
-    ["a header's name and value", () => call({ messages: [] }, [`x-${CANARY}: ${CANARY}`]), 400],
-    [
-      "the request ids",
-      () => call({ messages: [] }, [`x-request-id: ${CANARY}`, `request-id: ${CANARY}`]),
-      400,
-    ],
     [
       "the scheme",
       () => harness.ask({ ...chatDraft(""), headers: [json_type, `authorization: ${CANARY} x`] }),
@@ -50,12 +42,9 @@ describe("D16 nothing that a client sends is in an error", () => {
     ["JSON that is no object", () => harness.ask({ ...chatDraft(account.key), body: `["${CANARY}"]` }), 400],
     ["a model that is no name", () => call({ model: { [CANARY]: CANARY } }), 400],
     ["the messages", () => call({ messages: CANARY }), 400],
-    ["a message", () => call({ messages: [{ role: 1, content: CANARY, [CANARY]: CANARY }] }), 400],
     ["a role", () => call({ messages: [{ role: [CANARY] }] }), 400],
-    ["stream", () => call({ stream: CANARY }), 400],
     ["stream_options", () => call({ stream_options: { include_usage: CANARY, [CANARY]: 1 } }), 400],
     ["max_tokens", () => call({ max_tokens: CANARY }), 400],
-    ["n", () => call({ n: CANARY }), 400],
     ["an unknown field", () => call({ [CANARY]: CANARY, messages: [] }), 400],
     ["a prompt that is too dear", async () => harness.chat((await harness.account("0")).key), 402],
     [
@@ -64,11 +53,6 @@ describe("D16 nothing that a client sends is in an error", () => {
       401,
     ],
     ["an operator's id", () => harness.ask({ target: `/admin/calls/${CANARY}`, headers: [admin] }), 404],
-    [
-      "an operator's cursor",
-      () => harness.ask({ target: `/admin/accounts?after=${CANARY}`, headers: [admin] }),
-      400,
-    ],
   ]
   test.each(rows)("%s", async (_, ask, status) => {
     expect((await expectSilence(ask)).status).toBe(status)

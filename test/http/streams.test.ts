@@ -1,26 +1,22 @@
 import { describe, expect, spyOn, test } from "bun:test"
 import { connect } from "../../src/ledger/database/address.ts"
 import { Spool } from "../../src/ledger/queue/spool.ts"
-import { chatModel, PRICE, PROVIDER_KEY } from "../support/gateway.ts"
 import { chatChunk, chatWords, json, type Script, sse, usage, usageChunk } from "../support/provider.ts"
 import { chatBody } from "../support/request.ts"
 import type { Client } from "./client.ts"
 import {
   CHARGED,
   expectLedger,
-  expectSent,
   expectSides,
   holdsFor,
   type LedgerCall,
   NO_COMMENTS,
-  openStage,
   type Row,
   released,
   type Sees,
   STREAM,
   seesEvents,
   seesStream,
-  settled,
   streamText,
   testStage,
 } from "./sides.ts"
@@ -249,40 +245,4 @@ describe("D32 the last byte leaves when the settlement is durable", () => {
     }
     await whileLocked(STREAM, script, seen, CHARGED)
   })
-})
-
-test("a call settles at the price it was admitted at: a reload changes the next one", async () => {
-  const priced = (price: object) => (url: string) => ({
-    ...NO_COMMENTS,
-    upstreams: { first: { family: "chat", base_url: `${url}/v1`, api_key: PROVIDER_KEY } },
-    models: [chatModel("chat-model", { price })],
-  })
-  const before = priced(PRICE)
-  const after = priced({ input: "3.00", cached_input: "2.00", output: "5.00" })
-  const moving = await openStage(before)
-  const words = chatWords("hi")
-  const reloaded = Promise.withResolvers<void>()
-  const running = await moving.begin({
-    body: STREAM,
-    script: async (exchange) => {
-      await exchange.head(200, { "content-type": "text/event-stream" })
-      await exchange.chunk(streamText(...words))
-      await reloaded.promise
-      await exchange.chunk(streamText(usageChunk(usage(10, 5, 4)), DONE))
-      await exchange.end()
-    },
-  })
-  await running.client.received('"finish_reason":"stop"')
-  await moving.gateway.reload(after(moving.provider.url))
-  reloaded.resolve()
-  const sides = await running.sides()
-  seesEvents(...words, DONE)(sides)
-  expectSent(sides, STREAM)
-  expectLedger(sides, settled("0.0000264", [10, 4, 5]))
-  expect(sides.call).toMatchObject({ prices: { input: "1", cached_input: "0.1", output: "4" } })
-
-  const next = await moving.run({ script: sse(words, { usage: usage(10, 5, 4) }), body: STREAM })
-  expectLedger(next, settled("0.000051", [10, 4, 5], { held: "0.005105" }))
-  expect(next.call).toMatchObject({ prices: { input: "3", cached_input: "2", output: "5" } })
-  await moving.close()
 })
