@@ -104,27 +104,6 @@ describe("the demo's chat completions", () => {
     expect((texts[1] ?? "").length).toBeGreaterThan((texts[0] ?? "").length * 2)
   })
 
-  test.each([
-    ["an unknown model", 404, "model_not_found", "model", { model: "gpt-9" }],
-    [
-      "a model named like a property of every object",
-      404,
-      "model_not_found",
-      "model",
-      { model: "constructor" },
-    ],
-    ["an empty conversation", 400, null, "messages", { messages: [] }],
-    ["a limit of 0", 400, null, "max_tokens", { max_tokens: 0 }],
-    ["n of 129", 400, null, "n", { n: 129 }],
-    ["more than its context", 400, "context_length_exceeded", "messages", { padding: "x".repeat(1_100_000) }],
-  ] as const)("refuse %s with %d in OpenAI's shape", async (_name, status, code, param, change) => {
-    const response = await post({ model: "demo-small", messages, ...change })
-    expect(response.status).toBe(status)
-    expect(await response.json()).toEqual({
-      error: { message: expect.any(String), type: "invalid_request_error", param, code },
-    })
-  })
-
   test("refuse every credential but the gateway's", async () => {
     const response = await post({ model: "demo-small", messages }, "Bearer tg_live_anything")
     expect(response.status).toBe(401)
@@ -173,16 +152,6 @@ describe("the demo's responses", () => {
     const events = await Array.fromAsync(await openai.responses.create({ ...limited, stream: true }))
     expect(events.at(-1)?.type).toBe("response.incomplete")
   })
-
-  test.each([
-    ["an unknown model", 404, "model_not_found", "model", { model: "gpt-9" }],
-    ["no input", 400, null, "input", { input: undefined }],
-    ["a limit of 0", 400, null, "max_output_tokens", { max_output_tokens: 0 }],
-  ] as const)("refuse %s with %d", async (_name, status, code, param, change) => {
-    const response = await post({ model: "demo-small", input, ...change }, undefined, "/v1/responses")
-    expect(response.status).toBe(status)
-    expect(await response.json()).toMatchObject({ error: { code, param } })
-  })
 })
 
 describe("the demo's embeddings", () => {
@@ -206,19 +175,30 @@ describe("the demo's embeddings", () => {
     expect(data.map(({ embedding }) => embedding.length)).toEqual([5, 5])
     expect(usage).toEqual({ prompt_tokens: 3, total_tokens: 3 })
   })
-
-  test.each([
-    ["a model that talks", { model: "demo-small", input: "x" }, 404, "model"],
-    ["no input", { model, input: [] }, 400, "input"],
-  ])("refuse %s", async (_, body, status, param) => {
-    const answer = await fetch(`${provider.url}/v1/embeddings`, {
-      method: "POST",
-      headers: { authorization: `Bearer ${PROVIDER_KEY}` },
-      body: JSON.stringify(body),
-    })
-    expect([answer.status, await answer.json()]).toMatchObject([status, { error: { param } }])
-  })
 })
+
+test.each([
+  ["chat/completions", 404, "model_not_found", "model", { model: "gpt-9" }],
+  ["chat/completions", 404, "model_not_found", "model", { model: "constructor" }],
+  ["chat/completions", 400, null, "messages", { messages: [] }],
+  ["chat/completions", 400, null, "max_tokens", { max_tokens: 0 }],
+  ["chat/completions", 400, null, "n", { n: 129 }],
+  ["chat/completions", 400, "context_length_exceeded", "messages", { padding: "x".repeat(1_100_000) }],
+  ["responses", 404, "model_not_found", "model", { input: "x", model: "gpt-9" }],
+  ["responses", 400, null, "input", {}],
+  ["responses", 400, null, "max_output_tokens", { input: "x", max_output_tokens: 0 }],
+  ["embeddings", 404, "model_not_found", "model", { input: "x" }],
+  ["embeddings", 400, null, "input", { model: "demo-embedding", input: [] }],
+] as const)(
+  "the demo's %s are refused with %d, %p, in OpenAI's shape: %s",
+  async (path, status, code, param, change) => {
+    const response = await post({ model: "demo-small", messages, ...change }, undefined, `/v1/${path}`)
+    expect(response.status).toBe(status)
+    expect(await response.json()).toEqual({
+      error: { message: expect.any(String), type: "invalid_request_error", param, code },
+    })
+  },
+)
 
 describe("the demo's messages", () => {
   const defaultHeaders = { "x-api-key": PROVIDER_KEY }

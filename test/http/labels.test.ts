@@ -6,6 +6,7 @@ import type { OperatorUsageReport, UsageReport } from "../../src/wire/usage-repo
 import { type } from "../cli/command.ts"
 import { freshDatabase } from "../support/database.ts"
 import { ADMIN_TOKEN, chat, MESSAGES, startGateway } from "../support/gateway.ts"
+import { aMessage } from "../support/messages.ts"
 import { chatCompletion, json, startProvider, usage } from "../support/provider.ts"
 import { chatBody, postJson } from "../support/request.ts"
 
@@ -23,6 +24,7 @@ afterAll(async () => {
   await fresh.drop()
 })
 
+const VERSION = { "anthropic-version": "2023-06-01" }
 const TAGS = "x-tollgate-tags"
 const END_USER = "x-tollgate-end-user"
 
@@ -227,25 +229,9 @@ describe("D94 a call", () => {
     "of the messages API names it in its metadata, without the session: %s",
     async (_, user_id, end_user) => {
       const { key } = await gateway.account("10")
-      provider.replyOnce(
-        json(200, {
-          type: "message",
-          role: "assistant",
-          content: [{ type: "text", text: "hi" }],
-          stop_reason: "end_turn",
-          usage: { input_tokens: 1, output_tokens: 1 },
-        }),
-      )
-      const answer = await fetch(`${gateway.url}/v1/messages`, {
-        method: "POST",
-        headers: { "x-api-key": key, "anthropic-version": "2023-06-01", "content-type": "application/json" },
-        body: JSON.stringify({
-          model: MESSAGES,
-          max_tokens: 9,
-          metadata: { user_id },
-          messages: [{ role: "user", content: "hi" }],
-        }),
-      })
+      provider.replyOnce(json(200, aMessage("hi")))
+      const body = { model: MESSAGES, max_tokens: 9, metadata: { user_id } }
+      const answer = await postJson(`${gateway.url}/v1/messages`, key, chatBody(body), VERSION)
       expect((await gateway.callOf(answer)).end_user).toBe(end_user)
     },
   )

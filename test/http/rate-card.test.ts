@@ -2,7 +2,7 @@ import { describe, expect, test } from "bun:test"
 import type { QuoteBody } from "../../src/wire/quote.ts"
 import { CHAT, chat, chatModel, PRICE } from "../support/gateway.ts"
 import { chatCompletion, chatWords, json, sse } from "../support/provider.ts"
-import { chatBody } from "../support/request.ts"
+import { chatBody, postJson } from "../support/request.ts"
 import { testGateway } from "../support/test-gateway.ts"
 
 /** D60: every kind of token at its own price, from the provider's bytes to the receipt. */
@@ -74,7 +74,10 @@ const LINES = [
 ]
 const CHARGE = "0.020416"
 
-const authorized = (key: string) => ({ authorization: `Bearer ${key}`, "content-type": "application/json" })
+async function quoted(key: string, fields: object): Promise<QuoteBody> {
+  const body = chatBody({ max_tokens: 10, ...fields })
+  return JSON.parse(await (await postJson(`${gateway.url}/v1/quote`, key, body)).text())
+}
 
 describe("D60 a call with every kind of token", () => {
   test("as a JSON answer: the receipt, the cost in the answer and the balance are one sum", async () => {
@@ -130,8 +133,7 @@ describe("D60 images of the output, cached audio, pages and runs of the provider
       { kind: "tool_run", tool: "code_interpreter", count: 1, price: "0.03", cost: "0.03" },
       { kind: "tool_run", tool: "x_search", count: 2, price: "0.005", cost: "0.01" },
     ])
-    const report = await fetch(`${gateway.url}/v1/usage`, { headers: authorized(key) })
-    expect(await report.json()).toMatchObject({
+    expect(await gateway.own<object>("/v1/usage", key)).toMatchObject({
       total: { buckets: { image_output: 3, cached_audio_input: 4, page: 2, tool_run: 3 } },
     })
   })
@@ -154,11 +156,7 @@ test("D60 what has no price is charged as plain tokens, noted, and logged as a w
 
 test("D60 a quote shows the prices, and holds searches only for a call that asks for one", async () => {
   const { key } = await gateway.account("1")
-  const quote = async (fields: object): Promise<QuoteBody> => {
-    const body = { model: CARD, messages: [{ role: "user", content: "hello" }], max_tokens: 10, ...fields }
-    const init = { method: "POST", headers: authorized(key), body: JSON.stringify(body) }
-    return JSON.parse(await (await fetch(`${gateway.url}/v1/quote`, init)).text())
-  }
+  const quote = (fields: object) => quoted(key, { model: CARD, ...fields })
   const plain = await quote({})
   // 35 bytes at the price of a write for an hour, 10 tokens at the price of output.
   expect(plain).toMatchObject({ amount: "0.00011", prices: { cache_write_1h: "2", web_search: "0.01" } })
@@ -178,12 +176,7 @@ describe("D61 what has no price", () => {
       400,
       { error: { code: "invalid_request", param, missing: expect.any(String) } },
     ])
-    const quoted = await fetch(`${gateway.url}/v1/quote`, {
-      method: "POST",
-      headers: authorized(key),
-      body: JSON.stringify(chatBody(fields)),
-    })
-    expect([quoted.status, await quoted.json()]).toMatchObject([400, { error: { param } }])
+    expect(await quoted(key, fields)).toMatchObject({ error: { param } })
     expect(provider.requests.length).toBe(sent)
     expect(await gateway.balance(id)).toMatchObject({ balance: "1", held: "0" })
   })
@@ -224,11 +217,7 @@ describe("D62 a model with another price above 100 prompt tokens", () => {
 
   test("holds the most that the prompt can reach", async () => {
     const { key } = await gateway.account("1")
-    const quote = async (content: string): Promise<QuoteBody> => {
-      const body = { model: TIERED, messages: [{ role: "user", content }], max_tokens: 10 }
-      const init = { method: "POST", headers: authorized(key), body: JSON.stringify(body) }
-      return JSON.parse(await (await fetch(`${gateway.url}/v1/quote`, init)).text())
-    }
+    const quote = (content: string) => quoted(key, { model: TIERED, messages: [{ role: "user", content }] })
     // 30 bytes are around the text.
     expect(await quote("x".repeat(70))).toMatchObject({
       prompt_tokens: 100,
@@ -298,16 +287,7 @@ describe("D70 a model with prices for service tiers", () => {
 
   test("a quote shows them, and holds the dearest that the call can reach", async () => {
     const { key } = await gateway.account("1")
-    const quote = async (fields: object): Promise<QuoteBody> => {
-      const body = {
-        model: SERVED,
-        messages: [{ role: "user", content: "hello" }],
-        max_tokens: 10,
-        ...fields,
-      }
-      const init = { method: "POST", headers: authorized(key), body: JSON.stringify(body) }
-      return JSON.parse(await (await fetch(`${gateway.url}/v1/quote`, init)).text())
-    }
+    const quote = (fields: object) => quoted(key, { model: SERVED, ...fields })
     const { amount, service_tiers } = await quote({ service_tier: "auto" })
     expect(amount).toBe("0.00015")
     expect(service_tiers).toMatchObject([
