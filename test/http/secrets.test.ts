@@ -27,6 +27,8 @@ describe("D16 nothing that a client sends is in an error", () => {
   const count = (fields: object, headers?: readonly string[]) =>
     harness.ask(countDraft(account.key, fields, headers))
   const rows: readonly [where: string, ask: () => Promise<Answer>, status: number][] = [
+    ["the path", () => harness.ask({ target: `/${CANARY}` }), 404],
+    ["the query", () => harness.ask({ target: `/nothing?${CANARY}=${CANARY}` }), 404],
     ["the Host", () => harness.ask({ target: "/nothing", headers: [`host: ${CANARY}`] }), 400],
     [
       "the scheme",
