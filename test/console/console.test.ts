@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import { drizzle } from "drizzle-orm/postgres-js"
-import type { Page } from "playwright-core"
+import type { Locator, Page } from "playwright-core"
 import { nextId } from "../../src/id.ts"
 import { connect } from "../../src/ledger/database/address.ts"
 import type { AccountBody } from "../../src/wire/admin.ts"
@@ -73,6 +73,19 @@ describe.skipIf(browserless("/console works"))(`D50: /console in headless Chromi
       await (typeof value === "string" ? field.fill(value) : field.selectOption(value))
     }
   }
+
+  /** Presses the button of an action, fills in its dialog, and confirms it, with the first word of the action unless told. */
+  const act = async (
+    place: Page | Locator,
+    action: string,
+    values: Readonly<Record<string, string | string[]>> = {},
+    confirm = action.split(" ")[0] ?? "",
+  ) => {
+    await place.getByRole("button", { name: action }).click()
+    await fillIn(values)
+    await inDialog().getByRole("button", { name: confirm }).click()
+  }
+  const rowsOf = (name: string) => page.getByRole("table", { name }).locator("tbody tr")
 
   test("a wrong token is said plainly, the right one lets in, and the page keeps neither it nor the session", async () => {
     await page.getByLabel("Admin token").fill("not-the-token-of-this-gateway")
@@ -175,25 +188,19 @@ describe.skipIf(browserless("/console works"))(`D50: /console in headless Chromi
 
   test("D97 a budget is created, changed, raised, reset and deleted", async () => {
     await openAccount()
-    await page.getByRole("button", { name: "New budget" }).click()
-    await fillIn({ Name: "Team", Calls: ["group"], Selected: "acme/search", Amount: "50" })
-    await page.keyboard.press("Enter")
-    const row = page.getByRole("table", { name: "Budgets" }).locator("tbody tr")
+    const values = { Name: "Team", Calls: ["group"], Selected: "acme/search", Amount: "50" }
+    await act(page, "New budget", values, "Create budget")
+    const row = rowsOf("Budgets")
     await row.getByText("$50.00 per month").waitFor()
-    await row.getByRole("button", { name: "Change Team" }).click()
-    await inDialog().getByLabel("Amount").fill("60")
-    await page.keyboard.press("Enter")
+    await act(row, "Change Team", { Amount: "60" })
     await row.getByText("$60.00 per month").waitFor()
-    await row.getByRole("button", { name: "Raise Team" }).click()
-    await fillIn({ "Raised amount": "70", Until: "2099-01-01T00:00" })
-    await inDialog().getByRole("button", { name: "Raise" }).click()
+    await act(row, "Raise Team", { "Raised amount": "70", Until: "2099-01-01T00:00" })
     await row.getByText("$70.00 per month").waitFor()
-    await row.getByRole("button", { name: "Reset Team" }).click()
-    await inDialog().getByRole("button", { name: "Reset" }).click()
+    await act(row, "Reset Team")
     await inDialog().waitFor({ state: "detached" })
     await row.getByRole("link", { name: "Log Team" }).click()
     await page.getByRole("heading", { level: 1, name: "Budget log" }).waitFor()
-    const logged = page.getByRole("table", { name: "Budget log" }).locator("tbody tr")
+    const logged = rowsOf("Budget log")
     await logged.first().getByText("reset").waitFor()
     expect(await logged.allInnerTexts()).toEqual([
       expect.stringContaining("reset"),
@@ -202,46 +209,39 @@ describe.skipIf(browserless("/console works"))(`D50: /console in headless Chromi
       expect.stringContaining("Team: 50 usd per month; hard"),
     ])
     await page.goBack()
-    await row.getByRole("button", { name: "Delete Team" }).click()
-    await inDialog().getByRole("button", { name: "Delete" }).click()
+    await act(row, "Delete Team")
     await page.getByText("Only the balance limits").waitFor()
   })
 
   test("D99 a budget per minute refills", async () => {
     await openAccount()
-    await page.getByRole("button", { name: "New budget" }).click()
-    await fillIn({ Name: "Rate", Amount: "1000", Period: ["minute"] })
-    await inDialog().getByRole("button", { name: "Create budget" }).click()
+    await act(page, "New budget", { Name: "Rate", Amount: "1000", Period: ["minute"] }, "Create budget")
     await inDialog().getByText("tokens or requests for a budget per minute").waitFor()
     await inDialog().getByLabel("Unit").selectOption("tokens")
     await inDialog().getByRole("button", { name: "Create budget" }).click()
-    const row = page.getByRole("table", { name: "Budgets" }).locator("tbody tr")
+    const row = rowsOf("Budgets")
     await row.getByText("1,000 tokens per minute").waitFor()
     await row.getByText("refills evenly").waitFor()
-    await row.getByRole("button", { name: "Delete Rate" }).click()
-    await inDialog().getByRole("button", { name: "Delete" }).click()
+    await act(row, "Delete Rate")
     await page.getByText("Only the balance limits").waitFor()
   })
 
   test("D95 an account gets an id of its own and a promotion with dates, which is voided", async () => {
     await openAccount()
-    await page.getByRole("button", { name: "Change" }).click()
-    await fillIn({ "External id": "customer-118", "Credit limit in USD": "5" })
-    await page.keyboard.press("Enter")
+    await act(page, "Change", { "External id": "customer-118", "Credit limit in USD": "5" })
     await main().getByText("external id customer-118").waitFor()
     await main().locator(".totals").getByText("$5.00").waitFor()
     await page.getByRole("button", { name: "Add credit" }).click()
-    const fill = (label: string, text: string) => inDialog().getByLabel(label).fill(text)
-    await fill("Amount in USD", "3.25")
-    await inDialog().getByLabel("Kind").selectOption("promotion")
-    await fill("Priority", "101")
+    await fillIn({ "Amount in USD": "3.25", Kind: ["promotion"], Priority: "101" })
     await page.keyboard.press("Enter")
     await inDialog().getByRole("alert").getByText("an integer from 0 to 100").waitFor()
     expect(await inDialog().getByLabel("Priority").getAttribute("aria-invalid")).toBe("true")
-    await fill("Priority", "10")
-    await fill("Effective", "2098-01-01T00:00")
-    await fill("Expires", "2099-01-01T00:00")
-    await fill("Reference", "pi_118")
+    await fillIn({
+      Priority: "10",
+      Effective: "2098-01-01T00:00",
+      Expires: "2099-01-01T00:00",
+      Reference: "pi_118",
+    })
     await page.keyboard.press("Enter")
     await inDialog().waitFor({ state: "detached" })
     const row = page.getByRole("table", { name: "Credits" }).locator("tr", { hasText: "pi_118" })
@@ -249,8 +249,7 @@ describe.skipIf(browserless("/console works"))(`D50: /console in headless Chromi
     const cells = await row.locator("td").allInnerTexts()
     expect(cells.slice(1, 5)).toEqual(["$3.25", "$3.25", "promotion", "10"])
     expect(`${cells[5]} ${cells[6]}`).toMatch(/2098|2099/)
-    await row.getByRole("button", { name: "Void the credit of 3.25 USD" }).click()
-    await inDialog().getByRole("button", { name: "Void" }).click()
+    await act(row, "Void the credit of 3.25 USD")
     await row.getByText("$0.00").waitFor()
     await untilIs(() => row.getByRole("button").count(), 0)
   })
@@ -276,25 +275,19 @@ describe.skipIf(browserless("/console works"))(`D50: /console in headless Chromi
 
   test("a key is suspended, resumed, limited, rotated and revoked, each only when it is meant", async () => {
     await openAccount()
-    const row = page.getByRole("table", { name: "Keys" }).locator("tbody tr")
+    const row = rowsOf("Keys")
     await page.getByRole("columnheader", { name: "Abandoned calls, 30 days" }).waitFor()
     await row.getByRole("button", { name: "Suspend production" }).click()
     await page.keyboard.press("Escape")
     await inDialog().waitFor({ state: "detached" })
     await row.getByText("active").waitFor()
-    await row.getByRole("button", { name: "Suspend production" }).click()
-    await inDialog().getByRole("button", { name: "Suspend" }).click()
+    await act(row, "Suspend production")
     await row.getByText("suspended").waitFor()
-    await row.getByRole("button", { name: "Resume production" }).click()
-    await inDialog().getByRole("button", { name: "Resume" }).click()
+    await act(row, "Resume production")
     await row.getByText("active").waitFor()
-    await row.getByRole("button", { name: "Limit production" }).click()
-    await inDialog().getByLabel("Spending limit in USD").fill("3")
-    await page.keyboard.press("Enter")
+    await act(row, "Limit production", { "Spending limit in USD": "3" }, "Set")
     await row.getByText("of $3.00 per month").waitFor()
-    await row.getByRole("button", { name: "Rotate production" }).click()
-    await inDialog().getByLabel("The secret that it has now works for").selectOption("1")
-    await inDialog().getByRole("button", { name: "Rotate" }).click()
+    await act(row, "Rotate production", { "The secret that it has now works for": ["1"] })
     await inDialog()
       .getByText(/^tg_live_\w{36}$/)
       .waitFor()
@@ -358,9 +351,7 @@ describe.skipIf(browserless("/console works"))(`D50: /console in headless Chromi
     await client`INSERT INTO tollgate.attempts (id, ordinal, account_id, upstream, upstream_key, failure, duration_ms, ended_at)
         SELECT id, 7, account_id, ${HOSTILE}, 'a', 'timeout', 1, now() FROM tollgate.holds LIMIT 1`
     await visit("#/upstreams")
-    const row = page
-      .getByRole("table", { name: "Attempts that failed or gave no answer" })
-      .locator("tbody tr")
+    const row = rowsOf("Attempts that failed or gave no answer")
     const cells = await row.first().locator("td").allInnerTexts()
     expect([cells[0], cells[1], cells[3], cells[4]]).toEqual([HOSTILE, "a", "timeout", "1"])
   })
@@ -385,7 +376,7 @@ describe.skipIf(browserless("/console works"))(`D50: /console in headless Chromi
     await page.getByLabel("Actor").fill("Ann <b>")
     await page.getByRole("button", { name: "Show" }).click()
     await page.waitForURL(/actor=Ann/)
-    const row = page.getByRole("table", { name: "Log" }).locator("tbody tr")
+    const row = rowsOf("Log")
     await row.getByText("Contract 118").waitFor()
     await untilIs(() => row.count(), 1)
     expect(await row.textContent()).toContain('price_multiplier: "1" → "1.25"')
@@ -488,14 +479,8 @@ describe.skipIf(browserless("/console works"))(`D50: /console in headless Chromi
     await (await chat(gateway, made.key, { user: PERSON })).text()
     await visit(`#/accounts/${account}`)
     const row = page.getByRole("table", { name: "Keys" }).locator("tr", { hasText: "tagged" })
-    await row.getByRole("button", { name: "Tags tagged" }).click()
-    await fillIn({
-      Group: "acme/search",
-      Labels: "team=search\nenv",
-      "Required tags": "team",
-      "Tags and end users": ["ignored"],
-    })
-    await inDialog().getByRole("button", { name: "Set" }).click()
+    const tags = { Labels: "team=search\nenv", "Required tags": "team", "Tags and end users": ["ignored"] }
+    await act(row, "Tags tagged", { Group: "acme/search", ...tags }, "Set")
     await inDialog().getByRole("alert").waitFor()
     expect(await inDialog().getByLabel("Labels").getAttribute("aria-invalid")).toBe("true")
     await inDialog().getByLabel("Labels").fill("team=search\n env = prod")
@@ -508,7 +493,7 @@ describe.skipIf(browserless("/console works"))(`D50: /console in headless Chromi
       required_tags: ["team"],
       client_tags: "ignored",
     })
-    const user = page.getByRole("table", { name: "End users" }).locator("tbody tr")
+    const user = rowsOf("End users")
     await user.getByRole("button", { name: `Forget ${PERSON}` }).click()
     await inDialog().getByText("Calls, charges and sums keep the id.").waitFor()
     await inDialog().getByRole("button", { name: "Forget" }).click()
