@@ -91,14 +91,12 @@ export const credit = adminCommand({
 
 function showCredit(context: AdminContext, credited: CreditedBody): void {
   const { account } = credited
-  const line = linesOf(AccountBody, account)
-  const creditLine = linesOf(GrantBody, credited)
-  context.showCard(credited, () => [
+  context.showCard(CreditedBody, credited, (line) => [
     ["credit", credited.id],
     ["account", `${account.name} (${account.id})`],
-    ...creditLine.each("amount", "left"),
-    creditLine("expires_at", ...(credited.expires_at === null ? ["never"] : [])),
-    ...line.each("balance", "available"),
+    ...line.each("amount", "left"),
+    line("expires_at", ...(credited.expires_at === null ? ["never"] : [])),
+    ...linesOf(AccountBody, account).each("balance", "available"),
   ])
 }
 
@@ -150,9 +148,8 @@ export const accounts: Group = {
         const time = timeOf("--at", at)
         const id = await accountId(context, account)
         const found = await context.client.get(`/accounts/${id}/balance`, BalanceBody, { at: time })
-        const line = linesOf(BalanceBody, found)
         const fields = ["account_id", "at", "balance", "held", "available"] as const
-        context.showCard(found, () => fields.map((field) => line(field)))
+        context.showCard(BalanceBody, found, (line) => line.each(...fields))
       },
     }),
     create: adminCommand({
@@ -317,8 +314,7 @@ async function change(context: AdminContext, word: string, fields: object): Prom
 }
 
 function showAccount(context: AdminContext, account: AccountBody): void {
-  const line = linesOf(AccountBody, account)
-  context.showCard(account, () => [
+  context.showCard(AccountBody, account, (line) => [
     ...line.each("id", "name"),
     line("external_id", account.external_id ?? undefined),
     line("suspended", stateOf(account)),
@@ -337,8 +333,7 @@ function stateOf({ suspended }: AccountBody): string {
 
 /** The id of the account with this id, external id or name. */
 export function accountId(context: AdminContext, word: string): Promise<string> {
-  return idNamed(word, "account", "accounts", async () => {
-    const { data } = await listAll(context, "/accounts", { search: word }, AccountBody)
-    return data.filter(({ name, external_id }) => name === word || external_id === word)
-  })
+  return idNamed(word, "account", "accounts", () =>
+    listAll(context, "/accounts", { search: word }, AccountBody),
+  )
 }

@@ -1,4 +1,4 @@
-import type { Static, TSchema } from "@sinclair/typebox"
+import type { Static, TObject, TProperties, TSchema } from "@sinclair/typebox"
 import { sourcesWith } from "../start/setup.ts"
 import { listOf } from "../wire/admin.ts"
 import { MAX_PAGE } from "../wire/admin-query.ts"
@@ -6,7 +6,7 @@ import { csvOf, ndjsonOf, rowsOf } from "../wire/csv.ts"
 import { type AdminClient, openAdminClient, type Query } from "./admin-client.ts"
 import { UsageError } from "./cli-error.ts"
 import { type CommandWords, type Given, type Leaf, type LeafDefinition, typed } from "./command.ts"
-import { type CardLine, type Column, card, type Screen, table } from "./screen.ts"
+import { type CardLine, type CardLines, type Column, card, linesOf, type Screen, table } from "./screen.ts"
 import { DEFAULT_URL, findTarget } from "./target.ts"
 
 export interface AdminContext {
@@ -16,8 +16,12 @@ export interface AdminContext {
   readonly shows_rows: boolean
   /** Prints an answer: as text, or as JSON with `--json`. */
   show(answer: unknown, text: () => string, rows?: readonly object[]): void
-  /** Prints an answer as a card, or as JSON with `--json`. */
-  showCard(answer: unknown, lines: () => readonly CardLine[]): void
+  /** Prints an answer as a card, whose lines `lines` makes of its fields, or as JSON with `--json`. */
+  showCard<P extends TProperties>(
+    schema: TObject<P>,
+    answer: Static<TObject<P>>,
+    lines: (line: CardLines<P>) => readonly CardLine[],
+  ): void
   /** Prints an answer with rows as a table, or as JSON with `--json`. */
   showTable<Row>(answer: unknown, shown: ShownTable<Row>): void
   /** Prints a remark to standard error, unless `--json` is given. */
@@ -72,7 +76,8 @@ export function adminCommand<const W extends CommandWords>(definition: AdminDefi
           screen,
           shows_rows: csv === true || ndjson === true,
           show,
-          showCard: (answer, lines) => show(answer, () => card(lines(), screen)),
+          showCard: (schema, answer, lines) =>
+            show(answer, () => card(lines(linesOf(schema, answer)), screen)),
           showTable: (answer, { rows, columns, empty }) =>
             show(answer, () => (rows.length === 0 ? empty : table(columns, rows, screen))),
           remark: (text) => (json ? undefined : screen.remark(text)),

@@ -6,7 +6,7 @@ import { type AdminContext, adminCommand, listCommand } from "./admin-command.ts
 import { UsageError } from "./cli-error.ts"
 import type { Given, Group } from "./command.ts"
 import { briefMoment, moment, parseMoment } from "./moment.ts"
-import { type CardLine, columnsOf, linesOf as fieldLines, usd } from "./screen.ts"
+import { columnsOf, usd } from "./screen.ts"
 import { idOf, REASON } from "./typed-words.ts"
 
 /** `tollgate budget`: the budgets of an account (D97). */
@@ -193,13 +193,8 @@ async function patch(context: AdminContext, word: string, fields: object): Promi
 }
 
 function showBudget(context: AdminContext, budget: BudgetBody): void {
-  context.showCard(budget, () => linesOf(budget))
-}
-
-function linesOf(budget: BudgetBody): CardLine[] {
   const { per, timezone, raise, thresholds, resets_at } = budget
-  const line = fieldLines(BudgetBody, budget)
-  return [
+  context.showCard(BudgetBody, budget, (line) => [
     ...line.each("id", "name"),
     line("selector", printSelected(budget)),
     line("limit", `${amountOf(budget.limit, budget)} per ${per} (${timezone})`),
@@ -210,7 +205,7 @@ function linesOf(budget: BudgetBody): CardLine[] {
     line("held", amountOf(budget.held, budget)),
     line("left", amountOf(budget.left, budget)),
     line("resets_at", resets_at === null ? neverOf(per) : moment(resets_at)),
-  ]
+  ])
 }
 
 function neverOf(per: BudgetBody["per"]): string {

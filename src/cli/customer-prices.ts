@@ -3,7 +3,7 @@ import { ACCOUNT, accountId } from "./accounts.ts"
 import { type AdminContext, adminCommand, listCommand } from "./admin-command.ts"
 import type { Group } from "./command.ts"
 import { moment } from "./moment.ts"
-import { type CardLine, columnsOf, linesOf as fieldLines } from "./screen.ts"
+import { columnsOf } from "./screen.ts"
 import { idOf, pairsIn, REASON, SPAN, timeAhead } from "./typed-words.ts"
 
 /** `tollgate customer-price`: prices of one customer (D100). */
@@ -90,13 +90,8 @@ function pricesIn(words: string): Record<string, unknown> {
 }
 
 function show(context: AdminContext, price: CustomerPriceBody): void {
-  context.showCard(price, () => linesOf(price))
-}
-
-function linesOf(price: CustomerPriceBody): CardLine[] {
   const { model, until, ended } = price
-  const line = fieldLines(CustomerPriceBody, price)
-  return [
+  context.showCard(CustomerPriceBody, price, (line) => [
     line("id"),
     line("model", model ?? "all models"),
     line("price_multiplier", priceOf(price)),
@@ -107,7 +102,7 @@ function linesOf(price: CustomerPriceBody): CardLine[] {
       "ended",
       ended && `${moment(ended.at)} by ${ended.by}${ended.reason === null ? "" : `: ${ended.reason}`}`,
     ),
-  ]
+  ])
 }
 
 export function priceOf({

@@ -4,7 +4,7 @@ import { type AdminContext, adminCommand, listCommand } from "./admin-command.ts
 import { UsageError } from "./cli-error.ts"
 import type { Given, Group } from "./command.ts"
 import { briefMoment, moment } from "./moment.ts"
-import { type CardLine, columnsOf, linesOf, usd } from "./screen.ts"
+import { columnsOf, linesOf, usd } from "./screen.ts"
 import { idOf, pairsIn, timeAhead } from "./typed-words.ts"
 
 /** `tollgate keys`: the API keys of an account (D26, D42). */
@@ -141,13 +141,12 @@ export const keys: Group = {
 const keyId = (word: string) => idOf(word, "a key", '"tollgate keys list ACCOUNT" lists the ids')
 
 function showSecret(context: AdminContext, key: CreatedKeyBody): void {
-  context.showCard(key, () => [linesOf(CreatedKeyBody, key)("key"), ...keyLines(key)])
+  showKey(context, key)
   context.remark("Store the key now: it is not shown again.")
 }
 
 async function changeKey(context: AdminContext, word: string, fields: object): Promise<void> {
-  const key = await context.client.patch(`/keys/${keyId(word)}`, fields, KeyBody)
-  context.showCard(key, () => keyLines(key))
+  showKey(context, await context.client.patch(`/keys/${keyId(word)}`, fields, KeyBody))
 }
 
 function fieldsOf({
@@ -190,10 +189,10 @@ export function tagsText(tags: Readonly<Record<string, string>>): string {
 /** The fields that a new key and a listed one have in common. */
 type ShownKey = CreatedKeyBody & Partial<Pick<KeyBody, "spent" | "revoked_at">>
 
-function keyLines(key: Omit<ShownKey, "key">): CardLine[] {
+function showKey(context: AdminContext, key: CreatedKeyBody | KeyBody): void {
   const { labels, required_tags, client_tags } = key
-  const line = linesOf(CommonKeyBody, key)
-  return [
+  context.showCard(CommonKeyBody, key, (line) => [
+    ...("key" in key ? [linesOf(CreatedKeyBody, key)("key")] : []),
     ...line.each("id", "name", "prefix"),
     line("suspended", stateOf(key)),
     line("models", modelsOf(key)),
@@ -204,7 +203,7 @@ function keyLines(key: Omit<ShownKey, "key">): CardLine[] {
     line("labels", Object.keys(labels).length === 0 ? undefined : tagsText(labels)),
     line("required_tags", required_tags.length === 0 ? undefined : required_tags.join(", ")),
     line("client_tags", client_tags === "ignored" ? client_tags : undefined),
-  ]
+  ])
 }
 
 function modelsOf({ models }: Pick<ShownKey, "models">): string {

@@ -3,7 +3,7 @@ import { roles } from "../wire/roles.ts"
 import { type AdminContext, adminCommand, listAll, listCommand } from "./admin-command.ts"
 import { UsageError } from "./cli-error.ts"
 import type { Group } from "./command.ts"
-import { columnsOf, linesOf } from "./screen.ts"
+import { columnsOf } from "./screen.ts"
 import { idNamed, timeAhead, timeOf } from "./typed-words.ts"
 
 /** `tollgate operators`, people and programs with tokens of their own (D101), and `tollgate log`, their changes (D102). */
@@ -81,17 +81,15 @@ export const operators: Group = {
 }
 
 function operatorId(context: AdminContext, word: string): Promise<string> {
-  const named = async () => {
-    const { data } = await listAll(context, "/operators", {}, OperatorBody)
-    return data.filter(({ name, revoked_at }) => name === word && revoked_at === null)
-  }
-  return idNamed(word, "operator", "operators", named, UsageError)
+  const all = () => listAll(context, "/operators", {}, OperatorBody)
+  return idNamed(word, "operator", "operators", all, UsageError)
 }
 
 async function showToken(context: AdminContext, path: string, body: object): Promise<void> {
   const made = await context.client.post(path, body, OperatorWithTokenBody)
-  const line = linesOf(OperatorWithTokenBody, made)
-  context.showCard(made, () => [line("token"), line("id"), line("name"), line("role"), line("expires_at")])
+  context.showCard(OperatorWithTokenBody, made, (line) =>
+    line.each("token", "id", "name", "role", "expires_at"),
+  )
   context.remark("Store the token now: it is not shown again.")
 }
 

@@ -156,10 +156,7 @@ export const priceLists: Group = {
 }
 
 function listId(context: AdminContext, word: string): Promise<string> {
-  return idNamed(word, "price list", "price-lists", async () => {
-    const { data } = await listAll(context, "/price-lists", {}, PriceListBody)
-    return data.filter(({ name }) => name === word)
-  })
+  return idNamed(word, "price list", "price-lists", () => listAll(context, "/price-lists", {}, PriceListBody))
 }
 
 /** The gateway checks them. */
@@ -172,8 +169,7 @@ function pricesIn({ multiplier, file }: Pick<Given<typeof PRICES>, "multiplier" 
 }
 
 function showList(context: AdminContext, body: PriceListBody | AssignedPriceList): void {
-  const line = linesOf(PriceListBody, body)
-  context.showCard(body, () => [
+  context.showCard(PriceListBody, body, (line) => [
     ...line.each("id", "name", "version"),
     ...body.prices.map((price) => [price.model ?? "all models", priceOf(price)] as const),
     ...line.each("set_by", "reason", "changed_at"),
@@ -182,8 +178,7 @@ function showList(context: AdminContext, body: PriceListBody | AssignedPriceList
 }
 
 function showAssignment(context: AdminContext, body: AssignmentBody): void {
-  const line = linesOf(AssignmentBody, body)
-  context.showCard(body, () => [
+  context.showCard(AssignmentBody, body, (line) => [
     ...line.each("id", "account_id", "from"),
     line("until", body.until === null ? "until it is ended" : moment(body.until)),
     ...line.each("state", "set_by", "reason"),

@@ -89,6 +89,8 @@ export function linesOf<P extends TProperties>(schema: TObject<P>, record: Stati
   })
 }
 
+export type CardLines<P extends TProperties> = ReturnType<typeof linesOf<P>>
+
 function printable(value: unknown): CellValue {
   return typeof value === "string" || typeof value === "number" ? value : null
 }

@@ -5,7 +5,7 @@ import { SinkBody, SinksBody, SinkWithSecretBody } from "../wire/sinks.ts"
 import { type AdminContext, adminCommand } from "./admin-command.ts"
 import { orFail, UsageError } from "./cli-error.ts"
 import type { Group } from "./command.ts"
-import { columnsOf, linesOf } from "./screen.ts"
+import { columnsOf } from "./screen.ts"
 import { idNamed, timeOf } from "./typed-words.ts"
 
 /** `tollgate sinks`: the receivers of events (D96). */
@@ -139,11 +139,7 @@ export const sinks: Group = {
 const tokenIn = (file: string) => orFail(() => readFileSync(file, "utf8").trim(), `cannot read ${file}: `)
 
 function sinkId({ client }: AdminContext, word: string): Promise<string> {
-  const named = async () => {
-    const { data } = await client.get("/sinks", SinksBody)
-    return data.filter(({ name }) => name === word)
-  }
-  return idNamed(word, "sink", "sinks", named, UsageError)
+  return idNamed(word, "sink", "sinks", () => client.get("/sinks", SinksBody), UsageError)
 }
 
 async function change(context: AdminContext, sink: string, changes: object): Promise<SinkBody> {
@@ -154,17 +150,17 @@ async function change(context: AdminContext, sink: string, changes: object): Pro
 }
 
 function show(context: AdminContext, sink: SinkBody): void {
-  const line = linesOf(SinkBody, sink)
-  context.showCard(sink, () => [
+  context.showCard(SinkBody, sink, (line) => [
     ...line.each("name", "kind", "url", "state", "lag_seconds", "reason"),
     ...sink.skipped.map(({ id, reason }): [string, string] => ["skipped", `${id}: ${reason}`]),
   ])
 }
 
 function showSecret(context: AdminContext, sink: SinkWithSecretBody): void {
-  const line = linesOf(SinkWithSecretBody, sink)
   const { secret } = sink
-  const lines = [line("name"), line("kind"), line("url"), line("state")]
-  context.showCard(sink, () => (secret === null ? lines : [["secret", secret], ...lines]))
+  context.showCard(SinkWithSecretBody, sink, (line) => [
+    ...(secret === null ? [] : [["secret", secret] as const]),
+    ...line.each("name", "kind", "url", "state"),
+  ])
   if (secret !== null) context.remark("Store the secret now: it is not shown again.")
 }

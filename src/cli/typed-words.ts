@@ -23,17 +23,26 @@ export function idOf(word: string, what: string, hint: string): string {
   throw new UsageError(`"${word}" is not ${what} id: ${hint}`)
 }
 
-/** The id of what a word names. An ambiguous name is an error; `Fault` is for a name that none has (D109). */
+interface NamedBody {
+  readonly id: string
+  readonly name: string
+  readonly external_id?: string | null
+  readonly revoked_at?: string | null
+}
+
+/** The id of what a word names, unless it is revoked. An ambiguous name is an error; `Fault` is for a name that none has (D109). */
 export async function idNamed(
   word: string,
   what: string,
   command: string,
-  named: () => Promise<readonly { readonly id: string }[]>,
+  list: () => Promise<{ readonly data: readonly NamedBody[] }>,
   Fault: typeof CliError | typeof UsageError = CliError,
 ): Promise<string> {
   const id = parseId(word)
   if (id !== null) return id
-  const ids = (await named()).map((one) => one.id)
+  const { data } = await list()
+  const named = data.filter((one) => (one.name === word || one.external_id === word) && !one.revoked_at)
+  const ids = named.map((one) => one.id)
   const [only, ...others] = ids
   if (only === undefined)
     throw new Fault(`no ${what} is named "${word}": "tollgate ${command}" lists all ${what}s`)
