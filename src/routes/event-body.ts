@@ -13,7 +13,7 @@ import {
 } from "../wire/events.ts"
 import { bodyOf } from "../wire/record.ts"
 import { printTime } from "../wire/time.ts"
-import { callBody, changeBody, creditBody } from "./record-bodies.ts"
+import { callBody, changeBody, creditBody, raiseBody } from "./record-bodies.ts"
 
 /** An event of the feed as CloudEvents 1.0 (D96). */
 export function eventBody({ event, at, subject }: Omit<FeedPage["events"][number], "cursor">): EventBody {
@@ -78,19 +78,14 @@ function grantChange({ id, ...change }: PartOf<"change">) {
 }
 
 function budgetChange({ id, settings, made_at, ...entry }: PartOf<"entry">) {
-  const { unit, amount, is_hard, thresholds, raised_amount, raised_until } = settings
-  const raise =
-    raised_amount === null || raised_until === null
-      ? null
-      : { amount: printAmount(unit, BigInt(raised_amount)), until: raised_until }
+  const { unit, amount, is_hard } = settings
   const data = bodyOf(BudgetEventBody, {
     ...entry,
     ...settings,
     per: settings.period,
     mode: is_hard ? "hard" : "alert",
     amount: printAmount(unit, BigInt(amount)),
-    raise,
-    thresholds,
+    raise: raiseBody(settings),
     made_at,
   })
   return { id, data }

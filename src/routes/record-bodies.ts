@@ -100,17 +100,24 @@ function commonOf(key: Key) {
 }
 
 export function budgetBody(budget: Budget): BudgetBody {
-  const { unit, raised_amount, raised_until } = budget
   return bodyOf(BudgetBody, {
     ...budget,
     ...ownBudget(budget),
     each: budget.is_each,
-    amount: printAmount(unit, budget.usual_amount),
-    raise:
-      raised_amount === null || raised_until === null
-        ? null
-        : { amount: printAmount(unit, raised_amount), until: raised_until },
+    amount: printAmount(budget.unit, budget.usual_amount),
+    raise: raiseBody(budget),
   })
+}
+
+interface Raise<Time> {
+  readonly unit: BudgetBody["unit"]
+  readonly raised_amount: bigint | string | null
+  readonly raised_until: Time | null
+}
+
+export function raiseBody<Time>({ unit, raised_amount, raised_until }: Raise<Time>) {
+  if (raised_amount === null || raised_until === null) return null
+  return { amount: printAmount(unit, BigInt(raised_amount)), until: raised_until }
 }
 
 /** A budget as the keys that it concerns see it. */
@@ -311,7 +318,7 @@ export async function groupsFor<Summary extends Pick<UsageSummary, "left_out">>(
 
 /** A usage report for clients (D48). */
 export function usageReport(range: UsageRange, summary: UsageSummary<UsageGroup>): UsageReport {
-  return reportOf(range, summary, sumsBody)
+  return reportOf(range, summary, (sums) => bodyOf(UsageSums, sums))
 }
 
 /** The same for operators, with the cost (D69). */
@@ -319,22 +326,24 @@ export function operatorUsageReport(
   range: UsageRange,
   summary: UsageSummary<UsageGroup>,
 ): OperatorUsageReport {
-  return reportOf(range, summary, operatorSumsBody)
+  return reportOf(range, summary, (sums) =>
+    bodyOf(OperatorUsageSums, { ...sums, cost_nano: sums.charge_nano - sums.profit_nano }),
+  )
 }
 
 function reportOf<Sums>(
   range: UsageRange,
   { groups, left_out, total }: UsageSummary<UsageGroup>,
-  bodyOf: (sums: SummedUsage) => Sums,
+  sumsOf: (sums: SummedUsage) => Sums,
 ) {
   const dimensions = dimensionsOf(range)
   return {
     from: printTime(range.from),
     to: printTime(range.to),
     by: dimensions.join(","),
-    data: groups.map((sums) => ({ ...valuesOf(sums, dimensions), ...bodyOf(sums) })),
+    data: groups.map((sums) => ({ ...valuesOf(sums, dimensions), ...sumsOf(sums) })),
     left_out,
-    total: bodyOf(total),
+    total: sumsOf(total),
   }
 }
 
@@ -357,12 +366,6 @@ function printGroup(group: string | Date, by: Grouping): string {
   if (typeof group === "string") return group
   const time = printTime(group)
   return by === "day" ? time.slice(0, "2026-11-21".length) : time
-}
-
-const sumsBody = (sums: SummedUsage): UsageSums => bodyOf(UsageSums, sums)
-
-function operatorSumsBody(sums: SummedUsage): OperatorUsageSums {
-  return bodyOf(OperatorUsageSums, { ...sums, cost_nano: sums.charge_nano - sums.profit_nano })
 }
 
 /** The prices of a model times a price multiplier, with the service tier and the prompt size that they apply to (D60, D62, D69, D70). */
