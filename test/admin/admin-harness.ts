@@ -42,7 +42,10 @@ interface Body {
   readonly balance: string
   readonly held: string
   readonly available: string
+  readonly name: string
   readonly key: string
+  readonly token: string
+  readonly secret: string
   readonly prefix: string
   readonly created_at: string
   readonly revoked_at: string | null

@@ -23,6 +23,9 @@ const adminApi = await testAdmin({
   onChange: (role, outcome) => told.push(`${role} ${outcome}`),
 })
 
+const operatorOf = async (name: string, role: string) =>
+  (await adminApi.ask("POST", "/admin/operators", { name, role })).body
+
 async function log(query = "") {
   const { status, text } = await adminApi.ask("GET", `/admin/log${query}`)
   expect(status).toBe(200)
@@ -30,9 +33,7 @@ async function log(query = "") {
 }
 
 test("D102 a change has an entry: who, from where, what, before, after and why", async () => {
-  const operator = JSON.parse(
-    (await adminApi.ask("POST", "/admin/operators", { name: "Ann", role: "support" })).text,
-  )
+  const operator = await operatorOf("Ann", "support")
   const account = await adminApi.openAccount()
   const key = (await adminApi.ask("POST", `/admin/accounts/${account}/keys`, {})).body.id
   told.length = 0
@@ -79,9 +80,7 @@ test("D102 every operation that changes something is in the log, whatever its an
 
 test("D102 a request that is not valid, or not allowed, changes nothing and has no entry", async () => {
   const before = (await log("?limit=1"))[0]?.id
-  const reader = JSON.parse(
-    (await adminApi.ask("POST", "/admin/operators", { name: "Bob", role: "read" })).text,
-  )
+  const reader = await operatorOf("Bob", "read")
   const [made] = await log("?limit=1")
   await adminApi.ask("POST", "/admin/accounts", { name: "" })
   await adminApi.ask("POST", "/admin/accounts", { name: "x" }, { authorization: "Bearer wrong" })
@@ -94,26 +93,14 @@ test("D102 no secret and no name of an end user is in the log or its events", as
   const account = await adminApi.openAccount()
   const { key } = (await adminApi.ask("POST", `/admin/accounts/${account}/keys`, {})).body
   const sink = { name: "canary", url: `https://hooks.example.com/${KEPT}`, allow_private: true }
-  const made = JSON.parse((await adminApi.ask("POST", "/admin/sinks", sink)).text)
+  const { body: made } = await adminApi.ask("POST", "/admin/sinks", sink)
   const secrets = [KEPT, key, made.secret, TOKEN]
   await adminApi.ask("PATCH", `/admin/sinks/${made.id}`, { url: `https://hooks.example.com/2/${KEPT}` })
-  secrets.push(JSON.parse((await adminApi.ask("POST", `/admin/sinks/${made.id}/rotate`, {})).text).secret)
-  const vendor = {
-    ...sink,
-    name: "v",
-    url: "https://api.stripe.com",
-    kind: "stripe",
-    meter: "m",
-    token: KEPT,
-  }
-  await adminApi.ask("POST", "/admin/sinks", vendor)
-  const { id, token } = JSON.parse(
-    (await adminApi.ask("POST", "/admin/operators", { name: "Eve", role: "read" })).text,
-  )
-  secrets.push(
-    token,
-    JSON.parse((await adminApi.ask("POST", `/admin/operators/${id}/rotate`, {})).text).token,
-  )
+  secrets.push((await adminApi.ask("POST", `/admin/sinks/${made.id}/rotate`, {})).body.secret)
+  const vendor = { ...sink, name: "v", url: "https://api.stripe.com", kind: "stripe" }
+  await adminApi.ask("POST", "/admin/sinks", { ...vendor, meter: "m", token: KEPT })
+  const { id, token } = await operatorOf("Eve", "read")
+  secrets.push(token, (await adminApi.ask("POST", `/admin/operators/${id}/rotate`, {})).body.token)
   const reason = `leaked ${key}, ${token} and ${TOKEN}`
   await adminApi.ask("POST", `/admin/accounts/${account}/credits`, { amount: "1", reason })
   await adminApi.ask("PATCH", `/admin/accounts/${account}`, { name: "x" }, { "x-tollgate-reason": reason })
@@ -136,7 +123,7 @@ test("D102 no secret and no name of an end user is in the log or its events", as
 test("D102 a change whose entry cannot be written is not made; one whose outcome cannot be is, and stays unknown", async () => {
   const account = await adminApi.openAccount()
   const rename = (name: string) => adminApi.ask("PATCH", `/admin/accounts/${account}`, { name })
-  const nameNow = async () => JSON.parse((await adminApi.ask("GET", `/admin/accounts/${account}`)).text).name
+  const nameNow = async () => (await adminApi.ask("GET", `/admin/accounts/${account}`)).body.name
   const { database } = adminApi
   await database.execute(sql`ALTER TABLE tollgate.operator_changes RENAME TO away`)
   expect((await rename("first")).status).toBe(500)
@@ -169,9 +156,7 @@ test("D102 a change that lost its gateway becomes an event after ten minutes, on
 })
 
 test("D102 the log is found by actor, resource and time, page by page", async () => {
-  const operator = JSON.parse(
-    (await adminApi.ask("POST", "/admin/operators", { name: "Zoe", role: "admin" })).text,
-  )
+  const operator = await operatorOf("Zoe", "admin")
   const authorization = `Bearer ${operator.token}`
   const ids: string[] = []
   for (const name of ["a", "b", "c"])

@@ -21,13 +21,10 @@ interface Made {
 
 let count = 0
 async function make(role: Role, more: object = {}): Promise<Made> {
-  const { status, text } = await adminApi.ask("POST", "/admin/operators", {
-    name: `${role} ${count++}`,
-    role,
-    ...more,
-  })
+  const order = { name: `${role} ${count++}`, role, ...more }
+  const { status, body } = await adminApi.ask("POST", "/admin/operators", order)
   expect(status).toBe(201)
-  const { id, token } = JSON.parse(text)
+  const { id, token } = body
   return { id, token, authorization: `Bearer ${token}` }
 }
 
@@ -172,10 +169,9 @@ test("D101 a revoked, expired or replaced token is refused by the next request o
   )
   expect(await statuses(expired)).toEqual([401, 401])
   const replaced = await make("read")
-  const { text } = await adminApi.ask("POST", `/admin/operators/${replaced.id}/rotate`, {})
+  const { body: again } = await adminApi.ask("POST", `/admin/operators/${replaced.id}/rotate`, {})
   expect(await statuses(replaced)).toEqual([401, 401])
-  const { token } = JSON.parse(text)
-  expect(await statuses({ ...replaced, authorization: `Bearer ${token}` })).toEqual([200, 200])
+  expect(await statuses({ ...replaced, authorization: `Bearer ${again.token}` })).toEqual([200, 200])
 })
 
 test("D101 a session has the role of the token that opened it, and ends with it", async () => {
