@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { afterAll, describe, expect, test } from "bun:test"
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
@@ -10,10 +10,7 @@ import { type } from "./command.ts"
 const LITELLM = join(import.meta.dir, "../fixtures/litellm-prices.json")
 const GENAI = join(import.meta.dir, "../fixtures/genai-prices.json")
 
-let folder: string
-beforeAll(() => {
-  folder = mkdtempSync(join(tmpdir(), "tollgate-prices-"))
-})
+const folder = mkdtempSync(join(tmpdir(), "tollgate-prices-"))
 afterAll(() => rmSync(folder, { recursive: true, force: true }))
 
 type Price = Readonly<Record<string, unknown>>
@@ -58,6 +55,9 @@ async function diff(list: string, models: readonly FileModel[], ...flags: string
   expect(found.same).toBe(json.code === 0)
   return { code: json.code, err: json.err, text: text.out, format: found.format, models: found.models }
 }
+
+const keysIn = ({ not_chargeable }: { readonly not_chargeable: readonly { readonly key: string }[] }) =>
+  not_chargeable.map(({ key }) => key)
 
 const GPT = {
   input: "2.50",
@@ -238,10 +238,7 @@ describe("service tiers (D70)", () => {
     const again = await diff(list(), [model("m", price)])
     expect(again).toMatchObject({ code: 0, models: [{ only_configured: ["scale"], not_configured: [] }] })
     expect(() => loadConfig(configText([model("m", price)]), { env: {}, readFile: () => "" })).not.toThrow()
-    expect(again.models[0].not_chargeable.map(({ key }: { key: string }) => key)).toEqual([
-      "input_cost_per_request_priority",
-      "reasoning of flex",
-    ])
+    expect(keysIn(again.models[0])).toEqual(["input_cost_per_request_priority", "reasoning of flex"])
   })
 })
 
@@ -252,9 +249,7 @@ describe("every key of a list is compared or named", () => {
       model("claude-middle", CLAUDE, "claude"),
       model("talker", { input: "0.10", output: "0.40" }, "elsewhere"),
     ])
-    const named = found.models.map(({ not_chargeable }: { not_chargeable: { key: string }[] }) =>
-      not_chargeable.map(({ key }) => key),
-    )
+    const named = found.models.map(keysIn)
     expect(named).toEqual([
       ["input_cost_per_token_batches", "regional_processing_uplift_multiplier_eu"],
       ["provider_specific_entry"],
@@ -286,10 +281,7 @@ describe("every key of a list is compared or named", () => {
       m: { ...PLAIN, cost_of_tomorrow: 1, plan: [{ a: { b: 2 } }], shape: "round", on: true },
     })
     const found = await diff(list, [model("m", { input: "1", output: "2" })])
-    expect(found.models[0].not_chargeable.map(({ key }: { key: string }) => key)).toEqual([
-      "cost_of_tomorrow",
-      "plan",
-    ])
+    expect(keysIn(found.models[0])).toEqual(["cost_of_tomorrow", "plan"])
   })
 
   test("two keys for one kind that disagree, and a tier of a kind without a price", async () => {
@@ -418,44 +410,21 @@ describe("how an entry is found", () => {
 })
 
 describe("what cannot be done is said in a sentence", () => {
-  const rows: readonly (readonly [string, () => readonly string[], number, RegExp])[] = [
-    [
-      "a list that is not there",
-      () => ["nowhere.json", "--config", ok()],
-      1,
-      /^tollgate: cannot read nowhere\.json: no such file or directory\n$/,
-    ],
-    [
-      "what is no JSON",
-      () => [write("{"), "--config", ok()],
-      1,
-      /is neither model_prices_and_context_window\.json/,
-    ],
-    [
-      "what is no list",
-      () => [write('{"a":1}'), "--config", ok()],
-      1,
-      /is neither model_prices_and_context_window\.json/,
-    ],
-    [
-      "no configuration",
-      () => [LITELLM, "--config", "/nowhere.yaml"],
-      1,
-      /cannot read the configuration file/,
-    ],
-    [
-      "a wrong one",
-      () => [LITELLM, "--config", write("models: 1")],
-      1,
-      /the configuration is invalid: .*models: /,
-    ],
-    ["a map of nothing", () => [LITELLM, "--config", ok(), "--map", "m"], 2, /--map: expected MODEL=ENTRY/],
-    ["a map of no model", () => [LITELLM, "--config", ok(), "--map", "x=y"], 2, /has no model x/],
-    ["a map to no entry", () => [LITELLM, "--config", ok(), "--map", "m=y"], 2, /has no entry y/],
+  const config = write(configText([model("m", { input: "1", output: "2" })]))
+  const NO_LIST = /is neither model_prices_and_context_window\.json/
+  const rows: readonly (readonly [string, words: readonly string[], number, RegExp])[] = [
+    ["a list that is not there", ["nowhere.json"], 1, /^tollgate: cannot read nowhere\.json: no such file/],
+    ["what is no JSON", [write("{")], 1, NO_LIST],
+    ["what is no list", [write('{"a":1}')], 1, NO_LIST],
+    ["no configuration", [LITELLM, "--config", "/nowhere.yaml"], 1, /cannot read the configuration file/],
+    ["a wrong one", [LITELLM, "--config", write("models: 1")], 1, /the configuration is invalid: .*models: /],
+    ["a map of nothing", [LITELLM, "--map", "m"], 2, /--map: expected MODEL=ENTRY/],
+    ["a map of no model", [LITELLM, "--map", "x=y"], 2, /has no model x/],
+    ["a map to no entry", [LITELLM, "--map", "m=y"], 2, /has no entry y/],
   ]
-  const ok = () => write(configText([model("m", { input: "1", output: "2" })]))
   test.each(rows)("%s", async (_what, words, code, reason) => {
-    const ended = await type(["prices", "diff", ...words()])
+    const own = words.includes("--config") ? [] : ["--config", config]
+    const ended = await type(["prices", "diff", ...words, ...own])
     expect(ended).toMatchObject({ code, out: "" })
     expect(ended.err).toMatch(reason)
   })
@@ -463,12 +432,10 @@ describe("what cannot be done is said in a sentence", () => {
 
 test("D67 a model that only makes embeddings needs no price of output, and is told none", async () => {
   const embeddings = { operations: ["embeddings"], max_output_tokens: null }
-  const list = join(folder, "embeddings.json")
-  writeFileSync(list, JSON.stringify({ small: { input_cost_per_token: 2e-8, mode: "embedding" } }))
+  const list = write({ small: { input_cost_per_token: 2e-8, mode: "embedding" } })
   const same = await diff(list, [{ ...model("small", { input: "0.02" }), ...embeddings }])
   expect([same.code, same.models[0].differences]).toEqual([0, []])
-  const zero = join(folder, "zero.json")
-  writeFileSync(zero, JSON.stringify({ small: { input_cost_per_token: 2e-8, output_cost_per_token: 0 } }))
+  const zero = write({ small: { input_cost_per_token: 2e-8, output_cost_per_token: 0 } })
   const { code, models } = await diff(zero, [{ ...model("small", { input: "0.03" }), ...embeddings }])
   expect([code, models[0].needed]).toEqual([1, { price: { input: "0.02" } }])
 })

@@ -129,15 +129,11 @@ describe("D98 an export", () => {
     )
     expect(read).toMatchObject({ step: "hour", from_ms: NINE_MS - HOUR_MS, to_ms: NINE_MS + 3 * HOUR_MS })
     expect([...(read?.covered ?? [])]).toEqual([NINE_MS, NINE_MS + HOUR_MS])
-    const shown = read?.usages.map((usage) => [
-      (usage.from_ms - NINE_MS) / HOUR_MS,
-      usage.request_id,
-      usage.model,
-      usage.key_id,
-      usage.prompt_tokens,
-      usage.cached_tokens,
-      usage.completion_tokens,
-    ])
+    const shown = read?.usages.map(({ from_ms, request_id, model, key_id, ...counts }) => {
+      const { prompt_tokens, cached_tokens, completion_tokens } = counts
+      const hour = (from_ms - NINE_MS) / HOUR_MS
+      return [hour, request_id, model, key_id, prompt_tokens, cached_tokens, completion_tokens]
+    })
     expect(shown).toEqual([
       [-1, "gen-1", "openai/gpt-5-mini", "team1", 10, 4, 5],
       [0, "gen-2", "openai/gpt-5-mini:free", null, 20, 0, 6],
@@ -156,12 +152,8 @@ describe("D98 an export", () => {
   })
 
   const openRouterDay = (date: string, changes: object = {}) => ({
-    ...{
-      date,
-      model: "openai/gpt-5-mini",
-      model_permaslug: "openai/gpt-5-mini-2025-08-07",
-      endpoint_id: "550e8400",
-    },
+    ...{ date, model: "openai/gpt-5-mini", endpoint_id: "550e8400" },
+    ...{ model_permaslug: "openai/gpt-5-mini-2025-08-07" },
     ...{ provider_name: "OpenAI", usage: 0.015, byok_usage_inference: 0, requests: 10, reasoning_tokens: 25 },
     ...{ prompt_tokens: 1_000, completion_tokens: 500, ...changes },
   })
@@ -253,78 +245,52 @@ const sums = (changes: Partial<ReconciledSums> = {}): ReconciledSums => ({
   ...changes,
 })
 
-const SIX_HUNDRED = { output_tokens: 600 }
+/** 100 tokens of output more than ours. */
+const MORE = [1_000, 600, 10]
+const BOTH = { attempts: "0.0003", estimates: "0.0001" }
 
 describe("D98 a difference is explained", () => {
   const agreed = { input_tokens: 1_000, output_tokens: 500, num_model_requests: 10 }
   const one = { calls: 1, prompt_tokens: 100, completion_tokens: 50 }
-  /** What the provider says, what we have, what explains how much, and what is left. */
+  /** What the provider says: tokens in, out, calls and cached tokens; what we have, what explains how much, and what is left. */
   const rows: readonly [
     what: string,
-    theirs: object,
+    theirs: readonly number[],
     ours: Partial<ReconciledSums>,
     explained: object,
     rest: string,
   ][] = [
-    ["by nothing, where there is none", {}, {}, {}, "0"],
-    ["by nothing", { input_tokens: 1_100 }, {}, {}, "0.0001"],
-    ["by nothing, where ours is more", { input_tokens: 900 }, {}, {}, "-0.0001"],
-    [
-      "by attempts",
-      { input_tokens: 1_100, num_model_requests: 11 },
-      { attempts: 1 },
-      { attempts: "0.0001" },
-      "0",
-    ],
-    ["by attempts, up to a call for each", SIX_HUNDRED, { attempts: 1 }, { attempts: "0.0003" }, "0.0001"],
-    ["not by attempts, where ours is more", { input_tokens: 900 }, { attempts: 1 }, {}, "-0.0001"],
-    ["by estimates, up to their tokens", SIX_HUNDRED, { estimated: one }, { estimates: "0.0003" }, "0.0001"],
+    ["by nothing, where there is none", [1_000, 500, 10], {}, {}, "0"],
+    ["by nothing", [1_100, 500, 10], {}, {}, "0.0001"],
+    ["by nothing, where ours is more", [900, 500, 10], {}, {}, "-0.0001"],
+    ["by attempts", [1_100, 500, 11], { attempts: 1 }, { attempts: "0.0001" }, "0"],
+    ["by attempts, up to a call for each", MORE, { attempts: 1 }, { attempts: "0.0003" }, "0.0001"],
+    ["not by attempts, where ours is more", [900, 500, 10], { attempts: 1 }, {}, "-0.0001"],
+    ["by estimates, up to their tokens", MORE, { estimated: one }, { estimates: "0.0003" }, "0.0001"],
     [
       "by estimates, where ours is more",
-      { output_tokens: 460 },
+      [1_000, 460, 10],
       { estimated: one },
       { estimates: "-0.00016" },
       "0",
     ],
+    ["by attempts before estimates", MORE, { attempts: 1, estimated: one }, BOTH, "0"],
+    ["by calls that were cut", [1_000, 550, 10], { cut: { ...NONE, calls: 1 } }, { cut: "0.0002" }, "0"],
+    ["by calls at the bounds of the hour", [900, 500, 10], { boundary: one }, { boundary: "-0.0001" }, "0"],
+    ["by calls from elsewhere", [2_000, 1_000, 20], {}, { elsewhere: "0.003" }, "0"],
     [
-      "by attempts before estimates",
-      SIX_HUNDRED,
-      { attempts: 1, estimated: one },
-      { attempts: "0.0003", estimates: "0.0001" },
-      "0",
-    ],
-    [
-      "by calls that were cut",
-      { output_tokens: 550 },
-      { cut: { ...NONE, calls: 1 } },
-      { cut: "0.0002" },
-      "0",
-    ],
-    [
-      "by calls at the bounds of the hour",
-      { input_tokens: 900 },
-      { boundary: one },
-      { boundary: "-0.0001" },
-      "0",
-    ],
-    [
-      "by calls from elsewhere",
-      { input_tokens: 2_000, output_tokens: 1_000, num_model_requests: 20 },
-      {},
-      { elsewhere: "0.003" },
-      "0",
-    ],
-    [
-      "by calls from elsewhere, up to their part",
-      { input_tokens: 1_200, output_tokens: 1_000, num_model_requests: 11 },
+      "by part of the calls from elsewhere",
+      [1_200, 1_000, 11],
       {},
       { elsewhere: "0.000472727" },
       "0.001727272",
     ],
-    ["at the prices of cached input", { input_cached_tokens: 1_000 }, {}, {}, "-0.0009"],
+    ["at the prices of cached input", [1_000, 500, 10, 1_000], {}, {}, "-0.0009"],
   ]
-  test.each(rows)("%s", async (_, theirs, ours, explained, rest) => {
-    const result = await compare([openAiBucket(NINE_MS, [{ ...agreed, ...theirs }])], [sums(ours)])
+  test.each(rows)("%s", async (_, [input, output, calls, cached = 0], ours, explained, rest) => {
+    const counts = { input_tokens: input, output_tokens: output, num_model_requests: calls }
+    const bucket = openAiBucket(NINE_MS, [{ ...counts, input_cached_tokens: cached }])
+    const result = await compare([bucket], [sums(ours)])
     const none = { attempts: "0", estimates: "0", cut: "0", boundary: "0", elsewhere: "0" }
     expect(result.rows).toHaveLength(1)
     expect(result.rows[0]).toMatchObject({
@@ -507,19 +473,14 @@ describe("D98 tollgate reconcile", () => {
     const metrics = await gateway.metrics()
     expect(metrics).toContain('tollgate_reconciled_usd{provider="openai",part="theirs"} 0.00049')
     expect(metrics).toMatch(/tollgate_reconciliation_timestamp_seconds\{provider="openai"\} \d{10}/)
+    const too_late = openAiBucket(NINE_MS + 367 * 24 * HOUR_MS, [])
     const wrong = [
       [{ provider: "cohere", export: page }, "provider"],
       [{ provider: "anthropic", export: page }, "export"],
       [{ provider: "openai" }, "export"],
       [{ provider: "openai", export: page, upstreams: [] }, "upstreams"],
       [{ provider: "openai", export: page, models: { a: 1 } }, "models"],
-      [
-        {
-          provider: "openai",
-          export: openAiPage(openAiBucket(NINE_MS, []), openAiBucket(NINE_MS + 367 * 24 * HOUR_MS, [])),
-        },
-        "export",
-      ],
+      [{ provider: "openai", export: openAiPage(openAiBucket(NINE_MS, []), too_late) }, "export"],
     ] as const
     for (const [body, param] of wrong) {
       const answer = await fetch(`${gateway.url}/admin/reconciliation`, {
@@ -537,16 +498,8 @@ describe("D98 tollgate reconcile", () => {
     const said = await run(rows, "--keys", "key_1=a,key_2=b", "--map", `renamed=${CHAT}`, "--json")
     expect(JSON.parse(said.out)).toMatchObject({ unexplained: "0", rows: [{ key: "a" }, { key: "b" }] })
     expect(said.code).toBe(0)
-    const foreign = await run(
-      rows,
-      "--keys",
-      "key_1=a,key_2=c",
-      "--map",
-      `renamed=${CHAT}`,
-      "--tolerance",
-      "0",
-    )
-    expect(foreign.code).toBe(1)
+    const foreign = ["--keys", "key_1=a,key_2=c", "--map", `renamed=${CHAT}`, "--tolerance", "0"]
+    expect((await run(rows, ...foreign)).code).toBe(1)
   })
 
   test("matches the requests of a list by the provider's ids, with calls and attempts", async () => {
