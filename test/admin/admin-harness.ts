@@ -176,7 +176,7 @@ export async function send(
 }
 
 /** The values of lines of JSON. */
-export function linesIn(text: string) {
+export function linesIn<Line = Readonly<Record<string, unknown>>>(text: string): Line[] {
   return text
     .split("\n")
     .filter(Boolean)

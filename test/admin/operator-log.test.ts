@@ -149,7 +149,7 @@ test("D102 a change that lost its gateway becomes an event after ten minutes, on
   await endLostChanges(adminApi.database)
   await feedReaches(adminApi.database)
   const { text } = await adminApi.ask("GET", "/admin/events?types=tollgate.operator.changed&limit=1000")
-  const ids = linesIn(text)
+  const ids = linesIn<{ id: string; subject: string; data: { outcome: string } }>(text)
     .filter(({ subject }) => subject === "Lost")
     .map(({ id, data }) => [id, data.outcome])
   expect(ids).toEqual([[old, "unknown"]])

@@ -444,8 +444,10 @@ describe("checks of the ledger", () => {
       JSON.parse(text)
     const wrong = violations.filter(({ kind, recorded }) => kind === "held" && recorded === "0.000000077")
     expect(wrong.map(({ shard }) => shard).sort()).toEqual(["a", "b"])
-    const lines = linesIn((await ask(two, "GET", "/audit/progress?share=100")).text)
-    expect(lines.at(-1).audit).toMatchObject({ violations })
+    const lines = linesIn<{ audit: object; shard: string }>(
+      (await ask(two, "GET", "/audit/progress?share=100")).text,
+    )
+    expect(lines.at(-1)?.audit).toMatchObject({ violations })
     for (const { shard } of lines.slice(0, -1)) expect(["a", "b"]).toContain(shard)
   })
 
