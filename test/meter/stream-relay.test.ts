@@ -150,199 +150,155 @@ function bodyOf(received: string): string {
   return parseAnswer(Buffer.from(received))?.answer.body ?? ""
 }
 
-interface Row {
-  sent: string[]
-  end?: "close" | "reset"
-  wants_usage?: boolean
-  wants_cost?: boolean
-  shown: string
-  /** Default: `completed`. */
-  ending?: Ending
+/** What is not as usual: how the body ends, what the client wants, and how the stream is settled. */
+interface How {
+  readonly end?: "close" | "reset"
+  readonly wants?: Partial<RelayOptions>
+  readonly ending?: Ending
 }
+const [USAGE, COST] = [{ wants: { wants_usage: true } }, { wants: { wants_cost: true } }]
+const LOST: How = { ending: "upstream_lost" }
+const CLOSED: How = { end: "close" }
+const [first, second] = [text("a"), text("b")]
+const finishWithoutUsage = finishUsing.replace(JSON.stringify(tokens), "null")
 
 describe("what the client sees", () => {
-  const rows: Record<string, Row> = {
-    "D36 whole events pass unchanged": {
-      sent: [role + text("a") + text("b") + finish + done],
-      shown: role + text("a") + text("b") + finish + done,
-    },
-    "D36 an event in pieces is forwarded whole": {
-      sent: [role + text("a").slice(0, 9), text("a").slice(9) + done],
-      shown: role + text("a") + done,
-    },
-    "D24 usage nobody asked for is stripped": { sent: [text("a"), usage, done], shown: text("a") + done },
-    "D24 usage that was asked for passes": {
-      sent: [text("a"), usage, done],
-      wants_usage: true,
-      shown: text("a") + usage + done,
-    },
-    "D49 usage tells the cost to a client that asked": {
-      sent: [text("a"), finish, usage, done],
-      wants_cost: true,
-      shown: text("a") + finish + usageWithCost + done,
-    },
-    "D49 the cost is told when the provider leaves [DONE] out": {
-      sent: [text("a"), finish, usage.trimEnd()],
-      end: "close",
-      wants_cost: true,
-      shown: text("a") + finish + usageWithCost + done,
-    },
-    "D49 usage that comes with the last output is told in a chunk of its own": {
-      sent: [text("a"), last, done],
-      wants_cost: true,
-      shown: text("a") + lastWithoutUsage + usageWithCost + done,
-    },
-    "D49 usage that comes with a finish is told in a chunk of its own": {
-      sent: [text("a"), finishUsing, done],
-      wants_cost: true,
-      shown:
-        text("a") +
-        chunk({ choices: [{ index: 0, delta: {}, finish_reason: "stop" }], usage: null }) +
-        usageWithCost +
-        done,
-    },
-    "D49 of several final usages the last is told, comments and chunks pass at once": {
-      sent: [text("a"), finishUsing, ": hi\n\n", usage, chunk({ choices: [] }), done],
-      wants_cost: true,
-      shown:
-        text("a") +
-        chunk({ choices: [{ index: 0, delta: {}, finish_reason: "stop" }], usage: null }) +
-        ": hi\n\n" +
-        chunk({ choices: [] }) +
-        usageWithCost +
-        done,
-    },
-    "D49 usage in the midst of a stream passes unchanged": {
-      sent: [textUsing, finish, usage, done],
-      wants_usage: true,
-      wants_cost: true,
-      shown: textUsing + finish + usageWithCost + done,
-    },
-    "D49 an event of several lines, with CRLF, is told as one of several lines": {
-      sent: [
-        text("a"),
-        'data: {"choices":[],\r\ndata: "usage":{"prompt_tokens":9,"completion_tokens":2}}\r\n\r',
-        `\n${done}`,
-      ],
-      wants_cost: true,
-      shown: `${text("a")}data: {"choices":[],\ndata: "usage":{"prompt_tokens":9,"completion_tokens":2,"cost":0.00031}}\n\n${done}`,
-    },
-    "D49 a stream that breaks after its usage tells no cost": {
-      sent: [text("a"), usage, broken],
-      wants_cost: true,
-      shown: text("a") + usage + errorEvent,
-      ending: "upstream_lost",
-    },
-    "D49 a stream without valid usage tells no cost": {
-      sent: [text("a"), finish, invalidUsage, done],
-      wants_usage: true,
-      wants_cost: true,
-      shown: text("a") + finish + invalidUsage + done,
-    },
-    "D49, rule 6 nothing is told of a stream without usage and output": {
-      sent: [role, finish, done],
-      wants_cost: true,
-      shown: "",
-    },
-    "D49 a stream of nothing but usage tells its cost": {
-      sent: [role, usage, done],
-      wants_cost: true,
-      shown: role + usageWithCost + done,
-    },
-    "D24 nothing after [DONE]": { sent: [text("a") + done + text("b") + done], shown: text("a") + done },
-    "D8 the missing [DONE] is added after finish_reason": {
-      sent: [text("a"), finish],
-      end: "close",
-      shown: text("a") + finish + done,
-    },
-    "D8 a clean end after final usage alone is never shown as one": {
-      sent: [text("a"), usage],
-      end: "close",
-      shown: text("a") + errorEvent,
-      ending: "upstream_lost",
-    },
-    "D36 an unterminated last event is completed at a clean end": {
-      sent: [text("a"), finish.trimEnd()],
-      end: "close",
-      shown: text("a") + finish + done,
-    },
-    "D36 an unterminated [DONE] counts": {
-      sent: [text("a"), done.trimEnd()],
-      end: "close",
-      shown: text("a") + done,
-    },
-    "D8 any other clean end is never shown as one": {
-      sent: [text("a")],
-      end: "close",
-      shown: text("a") + errorEvent,
-      ending: "upstream_lost",
-    },
-    "D10 an error event after output is replaced by ours, once": {
-      sent: [text("a"), broken, text("b"), broken],
-      shown: text("a") + errorEvent,
-      ending: "upstream_lost",
-    },
-    "D10 an error event before output is rule 6": {
-      sent: [role, broken],
-      shown: "",
-      ending: "upstream_lost",
-    },
-    "rule 6 role only": { sent: [role, done], shown: "" },
-    "rule 6 heartbeats and a bare [DONE]": { sent: [": hi\n\n", "data:\n\n", done], shown: "" },
-    "rule 6 nothing at all": { sent: [], end: "close", shown: "", ending: "upstream_lost" },
-    "rule 6 a reset before output ends cleanly": {
-      sent: [],
-      end: "reset",
-      shown: "",
-      ending: "upstream_lost",
-    },
-    "rule 4 what was held back comes before the first output": {
-      sent: [`: hi\n\n${role}`, text("a"), done],
-      shown: `: hi\n\n${role}${text("a")}${done}`,
-    },
-    "D31 an event over the limit cuts the stream": {
-      sent: [text("a"), `data: ${"x".repeat(2_000)}`],
-      shown: text("a") + errorEvent,
-      ending: "upstream_lost",
-    },
-    "D36 what is held back is bounded: beyond the limit it is dropped": {
-      sent: [...Array.from({ length: 30 }, () => role), text("a"), done],
-      shown: role.repeat(30 % HELD_ROLES) + text("a") + done,
-    },
-    "D36 what is held back is bounded, in one chunk too": {
-      sent: [role.repeat(30), text("a"), done],
-      shown: text("a") + done,
-    },
-    "D7 output under a name that nobody knows passes at once": { sent: [images, done], shown: images + done },
-  }
-  for (const [
-    name,
-    { wants_usage = false, wants_cost = false, ending = "completed", ...row },
-  ] of Object.entries(rows)) {
+  const rows: [name: string, sent: string[], shown: string, how?: How][] = [
+    ["D36 whole events pass unchanged", [role + first + finish + done], role + first + finish + done],
+    ["D36 an event in pieces is forwarded whole", [first.slice(0, 9), first.slice(9) + done], first + done],
+    ["D24 usage nobody asked for is stripped", [first, usage, done], first + done],
+    ["D24 usage that was asked for passes", [first, usage, done], first + usage + done, USAGE],
+    [
+      "D49 usage tells the cost to a client that asked",
+      [first, usage, done],
+      first + usageWithCost + done,
+      COST,
+    ],
+    [
+      "D49 the cost is told when the provider leaves [DONE] out",
+      [first, finish, usage.trimEnd()],
+      first + finish + usageWithCost + done,
+      { ...COST, end: "close" },
+    ],
+    [
+      "D49 usage that comes with the last output is told in a chunk of its own",
+      [first, last, done],
+      first + lastWithoutUsage + usageWithCost + done,
+      COST,
+    ],
+    [
+      "D49 usage that comes with a finish is told in a chunk of its own",
+      [first, finishUsing, done],
+      first + finishWithoutUsage + usageWithCost + done,
+      COST,
+    ],
+    [
+      "D49 of several final usages the last is told, comments and chunks pass at once",
+      [first, finishUsing, ": hi\n\n", usage, chunk({ choices: [] }), done],
+      `${first}${finishWithoutUsage}: hi\n\n${chunk({ choices: [] })}${usageWithCost}${done}`,
+      COST,
+    ],
+    [
+      "D49 usage in the midst of a stream passes unchanged",
+      [textUsing, finish, usage, done],
+      textUsing + finish + usageWithCost + done,
+      { wants: { wants_usage: true, wants_cost: true } },
+    ],
+    [
+      "D49 an event of several lines, with CRLF, is told as one of several lines",
+      [first, `data: {"choices":[],\r\ndata: "usage":${JSON.stringify(tokens)}}\r\n\r`, `\n${done}`],
+      `${first}data: {"choices":[],\ndata: "usage":{"prompt_tokens":9,"completion_tokens":2,"cost":0.00031}}\n\n${done}`,
+      COST,
+    ],
+    [
+      "D49 a stream that breaks after its usage tells no cost",
+      [first, usage, broken],
+      first + usage + errorEvent,
+      { ...COST, ...LOST },
+    ],
+    [
+      "D49 a stream without valid usage tells no cost",
+      [first, finish, invalidUsage, done],
+      first + finish + invalidUsage + done,
+      { wants: { wants_usage: true, wants_cost: true } },
+    ],
+    ["D49, rule 6 nothing is told of a stream without usage and output", [role, finish, done], "", COST],
+    [
+      "D49 a stream of nothing but usage tells its cost",
+      [role, usage, done],
+      role + usageWithCost + done,
+      COST,
+    ],
+    ["D24 nothing after [DONE]", [first + done + second + done], first + done],
+    ["D8 the missing [DONE] is added after finish_reason", [first, finish], first + finish + done, CLOSED],
+    [
+      "D8 a clean end after final usage alone is never shown as one",
+      [first, usage],
+      first + errorEvent,
+      { ...CLOSED, ...LOST },
+    ],
+    [
+      "D36 an unterminated last event is completed at a clean end",
+      [first, finish.trimEnd()],
+      first + finish + done,
+      CLOSED,
+    ],
+    ["D36 an unterminated [DONE] counts", [first, done.trimEnd()], first + done, CLOSED],
+    ["D8 any other clean end is never shown as one", [first], first + errorEvent, { ...CLOSED, ...LOST }],
+    [
+      "D10 an error event after output is replaced by ours, once",
+      [first, broken, second, broken],
+      first + errorEvent,
+      LOST,
+    ],
+    ["D10 an error event before output is rule 6", [role, broken], "", LOST],
+    ["rule 6 role only", [role, done], ""],
+    ["rule 6 heartbeats and a bare [DONE]", [": hi\n\n", "data:\n\n", done], ""],
+    ["rule 6 nothing at all", [], "", { ...CLOSED, ...LOST }],
+    ["rule 6 a reset before output ends cleanly", [], "", { ...LOST, end: "reset" }],
+    [
+      "rule 4 what was held back comes before the first output",
+      [`: hi\n\n${role}`, first, done],
+      `: hi\n\n${role}${first}${done}`,
+    ],
+    [
+      "D31 an event over the limit cuts the stream",
+      [first, `data: ${"x".repeat(2_000)}`],
+      first + errorEvent,
+      LOST,
+    ],
+    [
+      "D36 what is held back is bounded: beyond the limit it is dropped",
+      [...Array.from({ length: 30 }, () => role), first, done],
+      role.repeat(30 % HELD_ROLES) + first + done,
+    ],
+    ["D36 what is held back is bounded, in one chunk too", [role.repeat(30), first, done], first + done],
+    ["D7 output under a name that nobody knows passes at once", [images, done], images + done],
+  ]
+  for (const [name, sent, shown, { end, wants = {}, ending = "completed" } = {}] of rows) {
     test(name, async () => {
-      const { provider, client, settled, seen } = relay({ wants_usage, wants_cost })
+      const { provider, client, settled, seen } = relay(wants)
       const answer = client()
-      provider.send(...row.sent)
-      if (row.end === "close") provider.close()
-      if (row.end === "reset") provider.reset()
-      expect(await answer).toBe(row.shown)
+      provider.send(...sent)
+      if (end === "close") provider.close()
+      if (end === "reset") provider.reset()
+      expect(await answer).toBe(shown)
       expect((await settled).ending).toBe(ending)
       expect(seen).toMatchObject({ settlements: 1, faults: 0, cut: 0 })
       expect(seen.finished + seen.cancelled).toBe(1)
     })
-    if (row.end === "reset") continue
+    if (end === "reset") continue
     test(`${name}; D32 in one piece, if all has come`, async () => {
       const charge = Promise.withResolvers<bigint>()
       const { stream_relay, provider, seen } = relay({
-        wants_usage,
-        wants_cost,
+        ...wants,
         settle: (evidence) => {
           expect(evidence.ending).toBe(ending)
           seen.settlements += 1
           return charge.promise
         },
       })
-      provider.send(...row.sent)
+      provider.send(...sent)
       provider.close()
       let is_sent = false
       const sending = stream_relay.outlet.whole().then((bytes) => {
@@ -353,7 +309,7 @@ describe("what the client sees", () => {
       expect(seen.settlements).toBe(1)
       expect(is_sent).toBe(false)
       charge.resolve(310_000n)
-      expect(decoder.decode(await sending)).toBe(row.shown)
+      expect(decoder.decode(await sending)).toBe(shown)
       expect(seen).toMatchObject({ settlements: 1, faults: 0, cut: 0 })
       expect(seen.finished + seen.cancelled).toBe(1)
     })
@@ -758,44 +714,35 @@ describe("D8 the limits", () => {
 })
 
 describe("D9 a client that leaves", () => {
-  test("abort: the provider is cut at once and what was observed is settled once", async () => {
-    const { stream_relay, provider, settled, seen } = relay()
-    const reader = stream_relay.outlet.stream().getReader()
-    provider.send(text("a"))
-    await reader.read()
-    await reader.cancel()
-    stream_relay.clientLeft()
-    expect(await settled).toMatchObject({ ending: "client_left", output_bytes: 1 })
-    expect(seen).toMatchObject({ settlements: 1, cancelled: 1, cut: 0 })
-  })
-
-  test("after the final usage it is just the end", async () => {
-    const { stream_relay, provider, settled } = relay({ wants_usage: true })
-    const reader = stream_relay.outlet.stream().getReader()
-    provider.send(text("a") + usage)
-    await reader.read()
-    await reader.cancel()
-    expect(await settled).toMatchObject({ ending: "completed", usage_final: true })
-  })
-
-  test("drain: read on for the final usage", async () => {
-    const { stream_relay, provider, settled, seen } = relay({ drain_ms: 5_000 })
-    const reader = stream_relay.outlet.stream().getReader()
-    provider.send(text("a"))
-    await reader.read()
-    await reader.cancel()
-    expect(stream_relay.evidence("gateway_lost")).toMatchObject({ ending: "client_left" })
-    provider.send(text("b"), usage)
-    expect(await settled).toMatchObject({ ending: "client_left", usage_final: true, output_bytes: 2 })
-    expect(seen).toMatchObject({ settlements: 1, cancelled: 0, finished: 1 })
-  })
-
   const leave = async ({ stream_relay, provider }: ReturnType<typeof relay>, ...sent: string[]) => {
     const reader = stream_relay.outlet.stream().getReader()
     provider.send(sent.join(""))
     await reader.read()
     await reader.cancel()
   }
+
+  test("abort: the provider is cut at once and what was observed is settled once", async () => {
+    const relayed = relay()
+    await leave(relayed, text("a"))
+    relayed.stream_relay.clientLeft()
+    expect(await relayed.settled).toMatchObject({ ending: "client_left", output_bytes: 1 })
+    expect(relayed.seen).toMatchObject({ settlements: 1, cancelled: 1, cut: 0 })
+  })
+
+  test("after the final usage it is just the end", async () => {
+    const relayed = relay({ wants_usage: true })
+    await leave(relayed, text("a"), usage)
+    expect(await relayed.settled).toMatchObject({ ending: "completed", usage_final: true })
+  })
+
+  test("drain: read on for the final usage", async () => {
+    const relayed = relay({ drain_ms: 5_000 })
+    await leave(relayed, text("a"))
+    expect(relayed.stream_relay.evidence("gateway_lost")).toMatchObject({ ending: "client_left" })
+    relayed.provider.send(text("b"), usage)
+    expect(await relayed.settled).toMatchObject({ ending: "client_left", usage_final: true, output_bytes: 2 })
+    expect(relayed.seen).toMatchObject({ settlements: 1, cancelled: 0, finished: 1 })
+  })
 
   test("when the choice has finished: read on for the final usage, whatever the policy", async () => {
     const relayed = relay({ finish_wait_ms: 5_000 })
@@ -869,12 +816,10 @@ describe("D9 a client that leaves", () => {
   })
 
   test("drain is bounded by drain_for", async () => {
-    const { stream_relay, provider, settled } = relay({ drain_ms: 30 })
-    const reader = stream_relay.outlet.stream().getReader()
-    provider.send(text("a"))
-    await reader.read()
-    await reader.cancel()
-    expect(await settled).toMatchObject({ ending: "client_left", usage_final: false, output_bytes: 1 })
+    const relayed = relay({ drain_ms: 30 })
+    await leave(relayed, text("a"))
+    const cut = { ending: "client_left", usage_final: false, output_bytes: 1 }
+    expect(await relayed.settled).toMatchObject(cut)
   })
 })
 
