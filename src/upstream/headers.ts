@@ -8,22 +8,6 @@ const REQUEST_ID_FIELD = "x-request-id"
 
 type HeaderFields = Readonly<Record<string, string>>
 
-/**
- * The request headers for a provider (D25): content type, accept, identity encoding, its credential, the configured headers
- * (D81), and the request id. `further` are the version headers of a messages-style call and the trace headers (D54); they replace none of
- * ours.
- */
-export function requestHeaders(
-  upstream: Upstream,
-  key: Credential,
-  request_id: string,
-  stream: boolean,
-  further: HeaderFields | null,
-): HeaderFields {
-  const common = commonHeaders(upstream, key, stream)
-  return { ...common, ...ownHeaders(common, request_id, further) }
-}
-
 /** Those of all requests of a kind. */
 function commonHeaders(upstream: Upstream, key: Credential, stream: boolean): HeaderFields {
   return {
@@ -51,7 +35,11 @@ interface Common {
 /** By key: each belongs to one upstream. */
 const known = { stream: new WeakMap<Credential, Common>(), json: new WeakMap<Credential, Common>() }
 
-/** `requestHeaders` as lines: those that all requests of a kind have in common, made once, and the request's own. */
+/**
+ * The request headers for a provider (D25): content type, accept, identity encoding, its credential, the configured headers
+ * (D81), and the request id. `further` are the version headers of a messages-style call and the trace headers (D54); they replace none of
+ * ours. `common` are those that all requests of a kind have, made once.
+ */
 export function requestLines(
   upstream: Upstream,
   key: Credential,

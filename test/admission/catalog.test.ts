@@ -1,12 +1,8 @@
 import { describe, expect, test } from "bun:test"
 import fc from "fast-check"
 import { Catalog, termsOf } from "../../src/admission/catalog.ts"
-import { InFlight } from "../../src/admission/in-flight.ts"
-import { Call } from "../../src/call/call.ts"
 import type { Model } from "../../src/config/config.ts"
-import { chat as chat_operation } from "../../src/operations/chat.ts"
-import { NO_LIMITS } from "../../src/wire/usage.ts"
-import { aModel } from "./model.ts"
+import { aCall, aModel } from "./model.ts"
 
 const chat = aModel({ name: "gpt", family: "chat" })
 const messages = aModel({ name: "claude", family: "messages" })
@@ -159,37 +155,9 @@ test("D70 and for each of its service tiers, which a call finds by the tier and 
     ...one,
     ...one,
   ])
-  const hold = {
-    id: "",
-    account_id: "",
-    key_id: "",
-    amount_nano: 1n,
-    terms_id: 0,
-    stream: false,
-    idempotency: null,
-  }
-  const asked = {
-    estimate_bytes: 0,
-    n: 1,
-    limits: NO_LIMITS,
-    searches: 0,
-    service_tier: null,
-    is_hiding: false,
-    writes_for_an_hour: false,
-  }
-  const ids = new Catalog([model], [[0, 1, 2, 3, 4, 5, 6, 7, 8, 9]]).termsIds(model, "chat", 0)
-  const call = new Call(
-    chat_operation,
-    hold,
-    model,
-    ids,
-    asked,
-    new InFlight(),
-    { key_hash: "k", releaseSlot() {} },
-    0,
-  )
+  const terms_ids = new Catalog([model], [[0, 1, 2, 3, 4, 5, 6, 7, 8, 9]]).termsIds(model, "chat", 0)
+  const call = aCall(model, { terms_ids })
   const found = () => [null, flex, priority].map((at) => [call.termsId(5, at), call.termsId(8, at)])
-  call.answeredBy(route)
   expect(found()).toEqual([
     [0, 1],
     [2, 3],

@@ -1,7 +1,11 @@
 import { describe } from "../../src/admission/describe.ts"
+import { InFlight } from "../../src/admission/in-flight.ts"
 import { type Quote, quote } from "../../src/admission/quote.ts"
+import { Call } from "../../src/call/call.ts"
 import type { Model } from "../../src/config/config.ts"
+import { chat } from "../../src/operations/chat.ts"
 import type { NamedModel, OperationOn } from "../../src/operations/operation.ts"
+import { NO_LIMITS } from "../../src/wire/usage.ts"
 import { anUpstream } from "../support/upstream.ts"
 
 /** What a call of the model would hold. */
@@ -44,4 +48,36 @@ export function aModel(parts: Partial<Model>): Model {
     estimate: { prompt: "client_cut", hidden_output: null },
     ...parts,
   }
+}
+
+interface CallParts {
+  readonly terms_ids?: readonly number[]
+  readonly service_tier?: string | undefined
+  readonly price_multiplier_bp?: number | undefined
+}
+
+/** A call of the model, which its first upstream answers. */
+export function aCall(
+  model: Model,
+  { terms_ids = [], service_tier, price_multiplier_bp }: CallParts = {},
+): Call {
+  const hold = {
+    ...{ id: "", account_id: "", key_id: "", amount_nano: 1n, terms_id: 1, stream: false, idempotency: null },
+    ...(price_multiplier_bp !== undefined && { price_multiplier_bp }),
+  }
+  const bounds = {
+    ...{
+      estimate_bytes: 0,
+      n: 1,
+      limits: NO_LIMITS,
+      searches: 0,
+      is_hiding: false,
+      writes_for_an_hour: false,
+    },
+    service_tier: service_tier ?? null,
+  }
+  const slot = { key_hash: "k", releaseSlot() {} }
+  const call = new Call(chat, hold, model, terms_ids, bounds, new InFlight(), slot, 0)
+  call.answeredBy(model.routes[0])
+  return call
 }

@@ -39,24 +39,10 @@ const prompt = (details: object) => ({ prompt_tokens_details: details })
 const completion = (details: object) => ({ completion_tokens_details: details })
 const AMOUNT = 10n ** 12n
 
+/** What each kind costs is compared with a model of its own in `rate-card.test.ts`. */
 describe("D60 a usage is charged bucket by bucket", () => {
   // Without any bucket: 100 x 1 + 50 x 4 = 300 nano-USD.
   const rows: [string, object, Price, charge_nano: bigint, Note[]][] = [
-    ["no buckets", {}, card, 300n, []],
-    ["writes to a cache", prompt({ cache_write_tokens: 40 }), card, 310n, []],
-    [
-      "writes for an hour",
-      { cache_creation_input_tokens: 40, cache_creation: { ephemeral_1h_input_tokens: 10 } },
-      card,
-      // 60 x 1 + 30 x 1.25 + 10 x 2 + 200 = 317.5
-      318n,
-      [],
-    ],
-    ["reasoning", completion({ reasoning_tokens: 20 }), card, 280n, []],
-    ["audio in", prompt({ audio_tokens: 10 }), card, 450n, []],
-    ["audio out", completion({ audio_tokens: 10 }), card, 900n, []],
-    ["images", prompt({ image_tokens: 10 }), card, 315n, []],
-    ["searches", { num_search_queries: 3 }, card, 30_000_300n, []],
     [
       "cached tokens first, then each bucket as far as there are tokens",
       prompt({ cached_tokens: 90, cache_write_tokens: 8, audio_tokens: 5 }),
@@ -75,13 +61,6 @@ describe("D60 a usage is charged bucket by bucket", () => {
     ],
     ["a write without a price is input", prompt({ cache_write_tokens: 40 }), plain, 300n, []],
     ["reasoning without a price is output", completion({ reasoning_tokens: 60 }), plain, 300n, []],
-    [
-      "a write for an hour without a price is a write",
-      { cache_creation: { ephemeral_1h_input_tokens: 40 } },
-      { ...plain, buckets: { cache_write: 1_250n } },
-      310n,
-      [],
-    ],
     ["audio without a price is noted", prompt({ audio_tokens: 10 }), plain, 300n, ["unpriced"]],
     ["spoken answers without a price are noted", completion({ audio_tokens: 10 }), plain, 300n, ["unpriced"]],
     ["images without a price are noted", prompt({ image_tokens: 10 }), plain, 300n, ["unpriced"]],

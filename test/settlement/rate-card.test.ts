@@ -1,15 +1,13 @@
-import { describe, expect, test } from "bun:test"
-import { InFlight } from "../../src/admission/in-flight.ts"
-import { Call } from "../../src/call/call.ts"
+import { expect, test } from "bun:test"
+import type { Call } from "../../src/call/call.ts"
 import type { Model } from "../../src/config/config.ts"
 import { loadConfig } from "../../src/config/load.ts"
 import { buckets } from "../../src/kinds.ts"
 import { PAR_BP, parseMultiplier } from "../../src/money.ts"
-import { chat } from "../../src/operations/chat.ts"
 import { linesOf } from "../../src/settlement/price.ts"
 import { priced } from "../../src/settlement/settle.ts"
 import { readUsage } from "../../src/usage/reading.ts"
-import { NO_LIMITS } from "../../src/wire/usage.ts"
+import { aCall } from "../admission/model.ts"
 
 /**
  * D60, D62, D69, D70: random cards, usages and multipliers cost what an independent model of the rulings says, to the nano-USD. The model works on
@@ -223,45 +221,6 @@ function expectedAt({ own, tiers }: Pick<Card, "own" | "tiers">, counts: Counts,
   return sold % nano === 0n ? sold / nano : sold / nano + 1n
 }
 
-function callOf(
-  model: Model,
-  terms_ids = [1, ...model.tiers.map((_, at) => at + 2)],
-  service_tier: string | null = null,
-  price_multiplier_bp?: number,
-): Call {
-  const hold = {
-    id: "",
-    account_id: "",
-    key_id: "",
-    amount_nano: 1n,
-    terms_id: 1,
-    stream: false,
-    idempotency: null,
-    ...(price_multiplier_bp !== undefined && { price_multiplier_bp }),
-  }
-  const asked = {
-    estimate_bytes: 0,
-    n: 1,
-    limits: NO_LIMITS,
-    searches: 0,
-    service_tier,
-    is_hiding: false,
-    writes_for_an_hour: false,
-  }
-  const call = new Call(
-    chat,
-    hold,
-    model,
-    terms_ids,
-    asked,
-    new InFlight(),
-    { key_hash: "k", releaseSlot() {} },
-    0,
-  )
-  call.answeredBy(model.routes[0])
-  return call
-}
-
 /** What the gateway charges, and what its lines add up to. */
 function charged(call: Call, counts: Counts, margin = "1", said?: string) {
   const reading = readUsage(JSON.parse(JSON.stringify(usageOf(counts))))
@@ -301,7 +260,7 @@ test(`D60 D62 D69 D70 property: ${CASES} random usages cost what the rulings say
       const counts = randomCounts(card)
       const asked = random() < 0.5 ? undefined : oneOf(["default", ...Object.keys(card.served)])
       const said = random() < 0.5 ? undefined : oneOf(["default", "scale", ...SERVICE_TIERS])
-      const call = callOf(model, [], asked, multiplierOf(margin))
+      const call = aCall(model, { service_tier: asked, price_multiplier_bp: multiplierOf(margin) })
       const [charge_nano, lines_nano] = charged(call, counts, margin, said)
       const right = expected(card, counts, margin, asked, said)
       if (charge_nano !== right || lines_nano !== right)
@@ -310,47 +269,3 @@ test(`D60 D62 D69 D70 property: ${CASES} random usages cost what the rulings say
   }
   expect(differences).toEqual([])
 }, 600_000)
-
-describe("D62 the whole call is at the price of its prompt's size", () => {
-  const card: Card = {
-    served: {},
-    own: { input: "1.25", cached_input: "0.125", output: "10.00", reasoning: "8.00" },
-    tiers: [128_000, 200_000, 272_000].map((above, at) => ({
-      above,
-      prices: { input: `${at + 2}`, cached_input: "0.25", output: `${at + 15}`, reasoning: "9.00" },
-    })),
-  }
-  const call = callOf(modelOf(card))
-  const nothing = {
-    cache_write: 0,
-    cache_write_1h: 0,
-    audio_input: 0,
-    image_input: 0,
-    audio_output: 0,
-    web_search: 0,
-  }
-  const cost = (prompt: number, cached = 0) =>
-    charged(call, { ...nothing, prompt, cached, completion: 1_000, reasoning: 100 })[0]
-
-  test("272,000 tokens and 272,001", () => {
-    // 900 x 16 + 100 x 9, and 900 x 17 + 100 x 9.
-    expect(cost(272_000)).toBe(272_000n * 3_000n + 15_300_000n)
-    expect(cost(272_001)).toBe(272_001n * 4_000n + 16_200_000n)
-    expect([call.termsId(272_000), call.termsId(272_001)]).toEqual([3, 4])
-  })
-  test("cached tokens count for the size", () => {
-    expect(cost(272_001, 272_000)).toBe(4_000n + 272_000n * 250n + 16_200_000n)
-  })
-  test("at the upstream that answered", () => {
-    const [first] = call.model.routes
-    const other = { ...first, model: "other" }
-    const two: Model = { ...call.model, routes: [first, other] }
-    const answered = callOf(two, [1, 2, 3, 4, 5, 6, 7, 8])
-    expect(answered.termsId(272_001)).toBe(4)
-    answered.answeredBy(other)
-    expect([answered.termsId(1), answered.termsId(272_001)]).toEqual([5, 8])
-  })
-  test.each(card.tiers.map(({ above }, at) => [above, at] as const))("above %d", (above, at) => {
-    expect([call.termsId(above), call.termsId(above + 1)]).toEqual([at + 1, at + 2])
-  })
-})

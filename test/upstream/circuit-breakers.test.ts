@@ -194,3 +194,25 @@ describe("D33 ready", () => {
     expect(breakers.ready(routes(upstream("http://elsewhere")), "key")).toBe(false)
   })
 })
+
+test("D33, D51: what a breaker shows: ready, open, trying, and ready again", () => {
+  const shown = () => Object.values(breakers.status("first"))
+  expect(breakers.status("first")).toEqual({
+    state: "ready",
+    failures: 0,
+    tries_in_ms: null,
+    accounts_skipped: 0,
+  })
+  report("unreachable", 4)
+  expect(shown()).toEqual(["ready", 4, null, 0])
+  report("unreachable")
+  expect(shown()).toEqual(["open", 5, 10_000, 1])
+  now_ms += 10_500
+  expect(shown()).toEqual(["open", 5, 0, 0])
+  const trying = breakers.tryAcquire("first", "key")
+  expect(shown()).toEqual(["trying", 5, 10_000, 1])
+  trying?.("abandoned")
+  expect(shown()).toEqual(["open", 5, 0, 0])
+  report("answered")
+  expect(shown()).toEqual(["ready", 0, null, 0])
+})
