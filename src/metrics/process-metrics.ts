@@ -6,19 +6,12 @@ import type { Registry } from "./registry.ts"
 const LAG_SAMPLE_MS = 50
 
 export function processMetrics(registry: Registry): void {
-  const cpu = (read: (usage: NodeJS.CpuUsage) => number) => () => read(process.cpuUsage()) / 1e6
-  registry.gauge(
-    "process_cpu_user_seconds_total",
-    cpu(({ user }) => user),
-  )
-  registry.gauge(
-    "process_cpu_system_seconds_total",
-    cpu(({ system }) => system),
-  )
-  registry.gauge(
-    "process_cpu_seconds_total",
-    cpu(({ user, system }) => user + system),
-  )
+  registry.gauge("process_cpu_user_seconds_total", () => process.cpuUsage().user / 1e6)
+  registry.gauge("process_cpu_system_seconds_total", () => process.cpuUsage().system / 1e6)
+  registry.gauge("process_cpu_seconds_total", () => {
+    const { user, system } = process.cpuUsage()
+    return (user + system) / 1e6
+  })
   const started_s = Math.round(Date.now() / 1_000 - process.uptime())
   registry.gauge("process_start_time_seconds", () => started_s)
   if (process.platform === "linux") linuxMetrics(registry)
@@ -27,9 +20,8 @@ export function processMetrics(registry: Registry): void {
   registry.gauge("nodejs_heap_size_used_bytes", () => process.memoryUsage().heapUsed)
   registry.gauge("nodejs_external_memory_bytes", () => process.memoryUsage().external)
   const { version } = process
-  registry.gauges("nodejs_version_info{version,major,minor,patch}", () => [
-    [1, version, ...version.slice(1).split(".")],
-  ])
+  const info = [[1, version, ...version.slice(1).split(".")]] as const
+  registry.gauges("nodejs_version_info{version,major,minor,patch}", () => info)
 }
 
 function linuxMetrics(registry: Registry): void {

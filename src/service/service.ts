@@ -221,8 +221,8 @@ async function tracerFor(
   { log, worker }: Pick<ServiceOptions, "log" | "worker">,
   metrics: Metrics,
 ): Promise<Tracer> {
-  const { openTracer } = await import("../traces/tracer.ts")
-  return openTracer({
+  const { OtlpTracer } = await import("../traces/tracer.ts")
+  return new OtlpTracer({
     tracing,
     worker: worker?.number ?? null,
     exported: metrics.spansExported,

@@ -115,33 +115,22 @@ function usableUsage(evidence: Evidence): { usage: UsageReading; notes: readonly
   return { usage, notes: notes.length === 0 ? usage.notes : [...notes, ...usage.notes] }
 }
 
+/** The failure that an ending alone says. */
+const ENDED_BY: { readonly [ending in Evidence["ending"]]?: Failure } = {
+  upstream_silent: "upstream_timeout",
+  deadline: "upstream_timeout",
+  client_left: "client_left",
+}
+
 /** Why a JSON answer is not usable (D5, D10, D28): who ended it, otherwise what was wrong with it. */
 function jsonFailure({ ending, body }: JsonEvidence): Failure {
   if (body === "error") return "upstream_error"
-  switch (ending) {
-    case "completed":
-    case "upstream_lost":
-      return body === "blank" ? "usage_missing" : "usage_invalid"
-    case "upstream_silent":
-    case "deadline":
-      return "upstream_timeout"
-    case "client_left":
-      return "client_left"
-    default:
-      return "no_output"
-  }
+  const is_whole = ending === "completed" || ending === "upstream_lost"
+  return is_whole ? (body === "blank" ? "usage_missing" : "usage_invalid") : (ENDED_BY[ending] ?? "no_output")
 }
 
 /** Why a stream has nothing to charge (rule 6, D28): the most specific cause. */
 function streamFailure({ ending, usage, error }: StreamEvidence): Failure {
   if (error) return "upstream_error"
-  switch (ending) {
-    case "upstream_silent":
-    case "deadline":
-      return "upstream_timeout"
-    case "client_left":
-      return "client_left"
-    default:
-      return usage.state === "missing" ? "no_output" : "usage_invalid"
-  }
+  return ENDED_BY[ending] ?? (usage.state === "missing" ? "no_output" : "usage_invalid")
 }

@@ -11,19 +11,14 @@ interface TracerOptions extends Omit<ExporterOptions, "origin"> {
 }
 
 /** Records the traces of a process and exports them over OTLP (D54). */
-export function openTracer(options: TracerOptions): Tracer {
-  const origin = originOf(options.tracing.resource, options.worker)
-  return new OtlpTracer(options.tracing, new Exporter({ ...options, origin }))
-}
-
-class OtlpTracer implements Tracer {
+export class OtlpTracer implements Tracer {
   readonly #tracing: Tracing
   readonly #exporter: Exporter
   readonly #traces = new WeakMap<Request, RecordedTrace>()
 
-  constructor(tracing: Tracing, exporter: Exporter) {
-    this.#tracing = tracing
-    this.#exporter = exporter
+  constructor(options: TracerOptions) {
+    this.#tracing = options.tracing
+    this.#exporter = new Exporter({ ...options, origin: originOf(options.tracing.resource, options.worker) })
   }
 
   begin(request: Request, request_id: string, context: TraceContext | null): Trace {

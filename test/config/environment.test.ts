@@ -1,34 +1,15 @@
 import { describe, expect, test } from "bun:test"
-import { ConfigError } from "../../src/config/config.ts"
 import { readEnvironment } from "../../src/config/environment.ts"
 import type { Environ } from "../../src/config/values.ts"
+import { readerOf, refusalOf, rowsOf } from "./small.ts"
 
-const files: Readonly<Record<string, string>> = {
+const readFile = readerOf({
   "/run/token": "0123456789abcdef\n",
   "/run/url": " postgres://user:SECRET@db/tollgate\n",
   "/run/short": "SECRET",
   "/run/blank": "\n",
-}
-
-const read = (env: Environ) =>
-  readEnvironment({
-    env,
-    readFile(path) {
-      const text = files[path]
-      if (text === undefined) throw new Error("ENOENT")
-      return text
-    },
-  })
-
-function refusal(env: Environ): string {
-  try {
-    read(env)
-  } catch (error) {
-    if (error instanceof ConfigError) return error.message
-    throw error
-  }
-  throw new Error("the environment was accepted")
-}
+})
+const read = (env: Environ) => readEnvironment({ env, readFile })
 
 const defaults = {
   host: "127.0.0.1",
@@ -51,15 +32,8 @@ describe("contract: the variables and their defaults", () => {
 
   test("empty is unset", () => {
     const names = [
-      "HOST",
-      "PORT",
-      "DATABASE_URL",
-      "TOLLGATE_CONFIG",
-      "TOLLGATE_DATA_DIR",
-      "TOLLGATE_ADMIN_TOKEN",
-      "LOG_LEVEL",
-      "DATABASE_URL_FILE",
-      "TOLLGATE_ADMIN_TOKEN_FILE",
+      ..."HOST PORT DATABASE_URL TOLLGATE_CONFIG TOLLGATE_DATA_DIR TOLLGATE_ADMIN_TOKEN".split(" "),
+      ..."LOG_LEVEL DATABASE_URL_FILE TOLLGATE_ADMIN_TOKEN_FILE".split(" "),
     ]
     expect(read(Object.fromEntries(names.map((name) => [name, ""])))).toEqual(defaults)
   })
@@ -144,11 +118,8 @@ describe("a wrong variable stops the start with its name, never its value", () =
     },
     [`${PORT}\n${LEVEL}\n${HOST}`]: { PORT: "x", LOG_LEVEL: "x", HOST: "/" },
   }
-  const rows = Object.entries(refused).flatMap(([message, envs]) =>
-    [envs].flat().map((env) => [message, env] as const),
-  )
-  test.each(rows)("%s: %j", (message, env) => {
-    expect(refusal(env)).toBe(message)
+  test.each(rowsOf(refused))("%s: %j", (message, env) => {
+    expect(refusalOf(() => read(env))).toBe(message)
     expect(message).not.toContain("SECRET")
   })
 })

@@ -4,7 +4,7 @@ import fc from "fast-check"
 import { ConfigError } from "../../src/config/config.ts"
 import { loadConfig } from "../../src/config/load.ts"
 import { parsePrice } from "../../src/money.ts"
-import { and, contract, load, model, refusal, small, sources, upstream } from "./small.ts"
+import { and, contract, load, model, refusal, rowsOf, small, sources, upstream } from "./small.ts"
 
 describe("D6 D12 D21 D38 D39 D40 D43 D44 D77 D81 a wrong file stops the start with the path of the key and what was expected", () => {
   const DURATION = "expected a duration above zero, such as 50ms, 15s, 5m or 1h (at most 99h)"
@@ -237,10 +237,7 @@ describe("D6 D12 D21 D38 D39 D40 D43 D44 D77 D81 a wrong file stops the start wi
     "lease.expire: expected more than twice lease.renew, so that one late renewal does not lose the lease":
       and({ lease: { renew: "10s" } }),
   }
-  const rows = Object.entries(refused).flatMap(([message, texts]) =>
-    [texts].flat().map((text) => [message, text] as const),
-  )
-  test.each(rows)("%s: %j", (message, text) => {
+  test.each(rowsOf(refused))("%s: %j", (message, text) => {
     expect(refusal(text)).toBe(message)
   })
 

@@ -41,23 +41,9 @@ describe("a duration is a whole number and a unit", () => {
     " 15s",
     "15s ",
     "15s\n",
-    "1.5s",
-    "-1s",
-    "+1s",
-    "1e3s",
-    "0x1s",
-    "15S",
-    "15sec",
-    "15d",
-    "1h30m",
+    ..."1.5s -1s +1s 1e3s 0x1s 15S 15sec 15d 1h30m".split(" "),
     "١٥s",
-    "100000000ms",
-    "1000000s",
-    "10000m",
-    "100h",
-    "1__proto__",
-    "1constructor",
-    "Infinityms",
+    ..."100000000ms 1000000s 10000m 100h 1__proto__ 1constructor Infinityms".split(" "),
   ])("%j is none", (text) => {
     expect(parseDuration(text)).toBeNull()
   })
@@ -94,16 +80,7 @@ describe("a size is a whole number above zero and a unit", () => {
     " 20MiB",
     "20MiB ",
     "20MiB\n",
-    "1.5MiB",
-    "-1MiB",
-    "20M",
-    "20mib",
-    "20MIB",
-    "20Mb",
-    "1GiB",
-    "1000MiB",
-    "1constructor",
-    "1__proto__B",
+    ..."1.5MiB -1MiB 20M 20mib 20MIB 20Mb 1GiB 1000MiB 1constructor 1__proto__B".split(" "),
   ])("%j is none", (text) => {
     expect(parseSize(text)).toBeNull()
   })

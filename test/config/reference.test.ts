@@ -1,8 +1,7 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: the configuration writes its references like this
 import { describe, expect, test } from "bun:test"
-import { ConfigError } from "../../src/config/config.ts"
 import { loadConfig } from "../../src/config/load.ts"
-import { load, refusal, sources, upstream } from "./small.ts"
+import { load, readerOf, refusal, refusalOf, sources, upstream } from "./small.ts"
 
 describe("references", () => {
   const keyOf = (reference: string) => load(upstream({ api_key: reference })).upstreams[0]?.keys[0].api_key
@@ -20,15 +19,7 @@ describe("references", () => {
 
   describe("a variable whose value is in a file", () => {
     const text = upstream({ api_key: "${PROVIDER_KEY}" })
-    const files = new Map([
-      ["/run/key", "sk-from-file\n"],
-      ["/run/blank", " \n"],
-    ])
-    const readFile = (path: string) => {
-      const content = files.get(path)
-      if (content === undefined) throw new Error("there is no such file")
-      return content
-    }
+    const readFile = readerOf({ "/run/key": "sk-from-file\n", "/run/blank": " \n" })
     const read = (env: Record<string, string>) => loadConfig(text, { env, readFile })
 
     test("that NAME_FILE names; its last line break is none of it", () => {
@@ -56,7 +47,7 @@ describe("references", () => {
         "the file that PROVIDER_KEY_FILE names to be readable and not empty",
       ],
     ])("%s stops the start", (_, env, expected) => {
-      expect(() => read(env)).toThrow(new ConfigError([{ path: "upstreams.openai.api_key", expected }]))
+      expect(refusalOf(() => read(env))).toBe(`upstreams.openai.api_key: expected ${expected}`)
     })
   })
 

@@ -5,10 +5,14 @@ import type { Sources } from "../../src/config/values.ts"
 /** The example of the public interface, word by word. */
 export const contract = await Bun.file(`${import.meta.dir}/contract.yaml`).text()
 
-const files: Readonly<Record<string, string>> = {
-  "/run/secrets/key": "  sk-from-file\n",
-  "/run/secrets/blank": " \n",
-}
+/** Reads these files alone. */
+export const readerOf =
+  (files: Readonly<Record<string, string>>): Sources["readFile"] =>
+  (path) => {
+    const text = files[path]
+    if (text === undefined) throw new Error("ENOENT")
+    return text
+  }
 
 export const sources: Sources = {
   env: {
@@ -18,25 +22,32 @@ export const sources: Sources = {
     SPACED: "a b",
     EMPTY: "",
   },
-  readFile(path) {
-    const text = files[path]
-    if (text === undefined) throw new Error("ENOENT")
-    return text
-  },
+  readFile: readerOf({ "/run/secrets/key": "  sk-from-file\n", "/run/secrets/blank": " \n" }),
 }
 
 export const load = (text: string): Config => loadConfig(text, sources)
 
 /** Why a configuration is refused. */
-export function refusal(text: string): string {
+export const refusal = (text: string): string => refusalOf(() => load(text))
+
+/** What is said when it is refused. */
+export function refusalOf(read: () => unknown): string {
   try {
-    load(text)
+    read()
   } catch (error) {
     if (error instanceof ConfigError) return error.message
     throw error
   }
-  throw new Error("the configuration was accepted")
+  throw new Error("it was accepted")
 }
+
+/** Rows of what is refused, each with what is said of it. */
+export const rowsOf = <What extends string | object>(
+  refused: Readonly<Record<string, What | readonly What[]>>,
+): [said: string, what: What][] =>
+  Object.entries(refused).flatMap(([said, whats]) =>
+    (Array.isArray(whats) ? whats : [whats]).map((what): [string, What] => [said, what]),
+  )
 
 const anUpstream = { family: "chat", base_url: "http://127.0.0.1:9" }
 const aModel = {

@@ -49,14 +49,7 @@ test.each([
   ["https://user:secret@hooks.example.com/", true, "a URL without a user and a password"],
   ["hooks.example.com", true, "a URL"],
   ...[
-    "127.0.0.1",
-    "0x7f.1",
-    "2130706433",
-    "017700000001",
-    "localhost",
-    "a.localhost",
-    "[::1]",
-    "169.254.169.254",
+    ..."127.0.0.1 0x7f.1 2130706433 017700000001 localhost a.localhost [::1] 169.254.169.254".split(" "),
   ].map((host): [string, boolean, string] => [
     `https://${host}/`,
     false,

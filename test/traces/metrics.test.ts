@@ -1,9 +1,9 @@
 import { describe, expect, test } from "bun:test"
-import { ConfigError } from "../../src/config/config.ts"
 import { readPushedMetrics } from "../../src/config/pushed-metrics.ts"
 import type { Environ } from "../../src/config/values.ts"
 import { createMetrics } from "../../src/metrics/metrics.ts"
 import { metricsRequest } from "../../src/traces/otlp-metrics.ts"
+import { refusalOf } from "../config/small.ts"
 import { everything } from "../metrics/everything.ts"
 import { parseExposition } from "../metrics/exposition.ts"
 import { type CollectedMetric, readMetrics } from "./collector.ts"
@@ -86,13 +86,7 @@ describe("D108 metrics are pushed only where they are asked for", () => {
   })
 
   test("a wrong variable stops the start with its name", () => {
-    const fault = (env: Environ) => {
-      try {
-        return read({ ...ON, ...env })
-      } catch (error) {
-        return error instanceof ConfigError ? error.message : error
-      }
-    }
+    const fault = (env: Environ) => refusalOf(() => read({ ...ON, ...env }))
     expect(fault({ OTEL_METRICS_EXPORTER: "prometheus" })).toBe(
       "OTEL_METRICS_EXPORTER: expected otlp, or to be unset",
     )

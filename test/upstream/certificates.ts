@@ -25,17 +25,7 @@ export async function certificates(address = "127.0.0.1"): Promise<Certificates>
     const run = Bun.spawn(["openssl", ...args], { cwd: folder, stdout: "ignore", stderr: "pipe" })
     if ((await run.exited) !== 0) throw new Error(await new Response(run.stderr).text())
   }
-  const NEW = [
-    "req",
-    "-x509",
-    "-newkey",
-    "ec",
-    "-pkeyopt",
-    "ec_paramgen_curve:prime256v1",
-    "-nodes",
-    "-days",
-    "2",
-  ]
+  const NEW = [..."req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2".split(" ")]
   const make = async (name: string, subject: string, ...more: string[]): Promise<Pair> => {
     await openssl(...NEW, "-keyout", `${name}.key`, "-out", `${name}.pem`, "-subj", `/CN=${subject}`, ...more)
     const read = (ending: string) => Bun.file(join(folder, `${name}.${ending}`)).text()

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, expect, test } from "bun:test"
 import { createServer } from "node:net"
-import { errorBody } from "../../src/errors.ts"
+import { type ErrorCode, errorBody } from "../../src/errors.ts"
 import { CircuitBreakers } from "../../src/upstream/circuit-breakers.ts"
 import type { Attempts } from "../../src/upstream/forward.ts"
 import { json, type Provider, type Script, silent, startProvider } from "../support/provider.ts"
@@ -95,35 +95,22 @@ describeBoth("D17 what a client is told", (transport) => {
     expect(second.connections.opened).toBe(0)
   })
 
-  const broken: [name: string, script: Script, code: string][] = [
-    ["an unknown coding of a 200", json(200, {}, { "content-encoding": "x-unknown" }), "upstream_error"],
-    ["1 MB of headers", json(200, {}, { "x-large": "x".repeat(1 << 20) }), "upstream_error"],
+  const broken: [name: string, script: Script, code?: "upstream_timeout"][] = [
+    ["an unknown coding of a 200", json(200, {}, { "content-encoding": "x-unknown" })],
+    ["1 MB of headers", json(200, {}, { "x-large": "x".repeat(1 << 20) })],
     [
       "300 headers",
       json(200, {}, Object.fromEntries(Array.from({ length: 300 }, (_, n) => [`x-${n}`, "x"]))),
-      "upstream_error",
     ],
-    ["NUL in a header", json(200, {}, { "x-nul": "a\0b" }), "upstream_error"],
-    [
-      "status 099",
-      raw("HTTP/1.1 099 Odd\r\nconnection: close\r\ncontent-length: 2\r\n\r\n{}"),
-      "upstream_error",
-    ],
-    ["status 999", json(999, {}), "upstream_error"],
-    ["status 1000", json(1000, {}), "upstream_error"],
-    [
-      "unasked upgrade",
-      raw("HTTP/1.1 101 Switching\r\nconnection: upgrade\r\nupgrade: x\r\n\r\n"),
-      "upstream_error",
-    ],
-    [
-      "two lengths",
-      raw("HTTP/1.1 200 OK\r\ncontent-length: 2\r\ncontent-length: 3\r\n\r\n{}"),
-      "upstream_error",
-    ],
-    ["reset before the headers", resets, "upstream_error"],
-    ["closed before the headers", closes, "upstream_error"],
-    ["garbage", raw("\0\u0001\u0002\r\n\r\n"), "upstream_error"],
+    ["NUL in a header", json(200, {}, { "x-nul": "a\0b" })],
+    ["status 099", raw("HTTP/1.1 099 Odd\r\nconnection: close\r\ncontent-length: 2\r\n\r\n{}")],
+    ["status 999", json(999, {})],
+    ["status 1000", json(1000, {})],
+    ["unasked upgrade", raw("HTTP/1.1 101 Switching\r\nconnection: upgrade\r\nupgrade: x\r\n\r\n")],
+    ["two lengths", raw("HTTP/1.1 200 OK\r\ncontent-length: 2\r\ncontent-length: 3\r\n\r\n{}")],
+    ["reset before the headers", resets],
+    ["closed before the headers", closes],
+    ["garbage", raw("\0\u0001\u0002\r\n\r\n")],
     ["silence", silent(), "upstream_timeout"],
     [
       "dripping headers",
@@ -135,13 +122,13 @@ describeBoth("D17 what a client is told", (transport) => {
   ]
   // The runtime takes it.
   if (transport === "direct")
-    broken.push(["bare line feeds", raw("HTTP/1.1 200 OK\ncontent-length: 2\n\n{}"), "upstream_error"])
-  test.each(broken)("%s -> %p", async (_name, script, code) => {
+    broken.push(["bare line feeds", raw("HTTP/1.1 200 OK\ncontent-length: 2\n\n{}")])
+  test.each(broken)("%s", async (_name, script, code: ErrorCode = "upstream_error") => {
     first.reply(script)
     const place = upstream(first.url, code === "upstream_timeout" ? hasty : {})
     for (const stream of [true, false]) {
       const error = await failure(send(routes(place), { stream }))
-      expect(error.code).toBe(code as typeof error.code)
+      expect(error.code).toBe(code)
     }
   })
 
@@ -157,32 +144,6 @@ describeBoth("D17 what a client is told", (transport) => {
       expect(error.code).toBe("upstream_unavailable")
     }
     plain.close()
-  })
-
-  const openssl = Bun.which("openssl")
-  test.skipIf(openssl === null)("a certificate that nobody vouches for: 503", async () => {
-    const made = Bun.spawnSync([
-      ...[
-        openssl ?? "",
-        "req",
-        "-x509",
-        "-newkey",
-        "ec",
-        "-pkeyopt",
-        "ec_paramgen_curve:prime256v1",
-        "-nodes",
-      ],
-      ...["-subj", "/CN=localhost", "-keyout", "-", "-out", "-"],
-    ]).stdout.toString()
-    const server = Bun.serve({
-      port: 0,
-      hostname: "127.0.0.1",
-      tls: { key: made, cert: made },
-      fetch: () => new Response("{}"),
-    })
-    const error = await failure(send(routes(upstream(`https://127.0.0.1:${server.port}`))))
-    expect(error.code).toBe("upstream_unavailable")
-    await server.stop(true)
   })
 
   test("what is kept for the log names the upstream and the fault, and no credential", async () => {
