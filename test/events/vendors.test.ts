@@ -2,7 +2,7 @@ import { afterEach, beforeEach, describe, expect, test } from "bun:test"
 import { sql } from "drizzle-orm"
 import { nextId } from "../../src/id.ts"
 import { parseUsd } from "../../src/money.ts"
-import { type AdminHarness, openAdminHarness, plantCalls } from "../admin/admin-harness.ts"
+import { type AdminHarness, openAdminHarness, type Planted, plantCalls } from "../admin/admin-harness.ts"
 import { until, untilIs } from "../support/gateway.ts"
 import { deliveringGateway } from "./delivering-gateway.ts"
 import { Lago, OpenMeter, Stripe } from "./vendors.ts"
@@ -70,22 +70,34 @@ async function attached({ kind, Double, meter }: (typeof vendors)[number], retri
   return { vendor, id: made.body.id }
 }
 
+/** Settled calls for 5 nano-USD each, unless it is said otherwise. */
+async function plant(...calls: readonly (Partial<Planted> & { readonly id: string })[]) {
+  const planted = calls.map((call) => ({ ...CALL, ...call, account_id: call.account_id ?? account_id }))
+  await plantCalls(admin.database, planted)
+}
+const CALL = { state: "settled", charge_nano: 5n, prompt_tokens: 3, cached_tokens: 0, completion_tokens: 1 }
+
+const counted = (vendor: { readonly counted: readonly unknown[] }, least: number) =>
+  until(
+    async () => vendor.counted.length,
+    (count) => count >= least,
+  )
+
 /** Calls that were charged 1, 2, 3, … nano-USD, and one that was corrected by 7 nano-USD less. */
 async function calls(count: number, whose = account_id, first = 1): Promise<string[]> {
-  const ended = { account_id: whose, prompt_tokens: 3, cached_tokens: 0, completion_tokens: 1 }
   const planted = Array.from({ length: count }, (_, at) => {
     const charge_nano = BigInt(first + at)
     const corrected = { corrected: { charge_nano: charge_nano - 7n } }
     const is_last = at === count - 1
     return {
       id: nextId(),
-      ...ended,
+      account_id: whose,
       charge_nano,
       state: is_last ? "expired" : "settled",
       ...(is_last && corrected),
     }
   })
-  await plantCalls(admin.database, planted)
+  await plant(...planted)
   return planted.map(({ id }) => id)
 }
 
@@ -125,11 +137,7 @@ describe.each(vendors)("$kind", (kind) => {
     const ids = Array.from({ length: 9 }, () => nextId())
     const poison = ids[4] ?? ""
     vendor.poison.add(poison)
-    const ended = { account_id, state: "settled", prompt_tokens: 3, cached_tokens: 0, completion_tokens: 1 }
-    await plantCalls(
-      admin.database,
-      ids.map((id) => ({ id, ...ended, charge_nano: 5n })),
-    )
+    await plant(...ids.map((id) => ({ id })))
     await until(shown, ({ skipped }) => skipped.length > 0)
     expect((await shown()).skipped).toEqual([
       {
@@ -141,10 +149,7 @@ describe.each(vendors)("$kind", (kind) => {
       },
     ])
     const wanted = ids.filter((id) => id !== poison).toSorted()
-    await until(
-      async () => vendor.counted.length,
-      (count) => count >= wanted.length,
-    )
+    await counted(vendor, wanted.length)
     expect(vendor.counted.map(({ id }) => id).toSorted()).toEqual(wanted)
     expect(lines.filter((line) => line.startsWith("warn an event was not delivered"))).toHaveLength(2)
     expect(lines.filter((line) => line.includes("it was skipped"))).toHaveLength(1)
@@ -158,10 +163,9 @@ describe.each(vendors)("$kind", (kind) => {
       return body.id
     })
     const whose = [account_id, account_id, ...(await Promise.all(others))]
-    const ended = { state: "settled", prompt_tokens: 3, cached_tokens: 0, completion_tokens: 1 }
-    const planted = whose.map((each) => ({ id: nextId(), account_id: each, ...ended, charge_nano: 5n }))
+    const planted = whose.map((each) => ({ id: nextId(), account_id: each }))
     for (const each of planted) vendor.poison.add(each.id)
-    await plantCalls(admin.database, planted)
+    await plant(...planted)
     await untilIs(shown, { state: "stopped" })
     const { skipped, reason } = await shown()
     expect([skipped.length, reason]).toEqual([4, expect.stringContaining("4 events in a row were refused")])
@@ -182,10 +186,7 @@ test("D96: Stripe gets the events of one customer one after another", async () =
   const { vendor, id } = await attached(vendors[1])
   const from = new Date(Date.now() - 3_600_000).toISOString()
   expect((await admin.ask("POST", `/admin/sinks/${id}/replay`, { from })).status).toBe(200)
-  await until(
-    async () => vendor.counted.length,
-    (count) => count >= ids.length + 2,
-  )
+  await counted(vendor, ids.length + 2)
   expect(vendor instanceof Stripe && vendor.overlaps).toBe(0)
   expect(lines.filter((line) => line.includes("status 429"))).toEqual([])
 })
@@ -216,11 +217,6 @@ test("D96: Stripe gets nothing again that it may have counted and forgotten", as
 
 test("D96: a sink for Stripe stops if its gateway died 20 hours ago, and goes on when an operator resumes it", async () => {
   const { vendor, id } = await attached(vendors[1])
-  const counted = (least: number) =>
-    until(
-      async () => vendor.counted.length,
-      (count) => count >= least,
-    )
   /** As if the gateway had been killed that long ago, and another one began. */
   const restarted = async (hours: number) => {
     await open.pop()?.stop()
@@ -232,10 +228,10 @@ test("D96: a sink for Stripe stops if its gateway died 20 hours ago, and goes on
     open.push(deliveries)
   }
   await calls(1, account_id, 10)
-  await counted(2)
+  await counted(vendor, 2)
   await restarted(19)
   await calls(1, account_id, 20)
-  await counted(4)
+  await counted(vendor, 4)
   const { requests } = vendor
   await restarted(21)
   await calls(1, account_id, 30)
@@ -245,7 +241,7 @@ test("D96: a sink for Stripe stops if its gateway died 20 hours ago, and goes on
   })
   expect(vendor.requests).toBe(requests)
   await admin.ask("PATCH", `/admin/sinks/${id}`, { paused: false })
-  await counted(6)
+  await counted(vendor, 6)
 })
 
 test("D96: a sink for Stripe stops if its gateway left a request without an answer 20 hours ago", async () => {
@@ -303,19 +299,8 @@ test("D96: an event that is refused for ever is sent again soon each time", asyn
 test("D96: events that are too old for Stripe are skipped", async () => {
   const { vendor } = await attached(vendors[1])
   const old = new Date(Date.now() - 36 * 86_400_000)
-  const call = {
-    account_id,
-    state: "settled",
-    charge_nano: 5n,
-    prompt_tokens: 1,
-    cached_tokens: 0,
-    completion_tokens: 1,
-  }
   const ids = [nextId(), nextId()]
-  await plantCalls(admin.database, [
-    { ...call, id: ids[0] ?? "", held_at: old, ended_at: old },
-    { ...call, id: ids[1] ?? "" },
-  ])
+  await plant({ id: ids[0] ?? "", held_at: old, ended_at: old }, { id: ids[1] ?? "" })
   await untilIs(() => vendor.counted.length, 1)
   expect(vendor.counted.map(({ id }) => id)).toEqual(ids.slice(1))
   await until(shown, ({ skipped }) => skipped.length === 1)

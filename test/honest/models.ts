@@ -1,5 +1,6 @@
 import type { Model } from "../../src/config/config.ts"
 import { loadConfig } from "../../src/config/load.ts"
+import { Random } from "../faults/random.ts"
 import { OUTPUT_KINDS, PROMPT_KINDS, type PriceList, type Prices } from "./price-list.ts"
 
 /** Models with price lists of all kinds, tiers of prompt size, and service tiers. */
@@ -32,17 +33,6 @@ function times(prices: Prices, factor: number): Prices {
   )
 }
 
-/** Mulberry32: the same numbers in every run. */
-function randomOf(seed: number): () => number {
-  let state = seed
-  return () => {
-    state = (state + 0x6d2b79f5) | 0
-    let mixed = Math.imul(state ^ (state >>> 15), 1 | state)
-    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 4_294_967_296
-  }
-}
-
 /** Any prices that rise with the size of the prompt, in six decimals. */
 function randomList(random: () => number): PriceList {
   const kinds = ["input", "output", ...OPTIONAL.filter(() => random() < 0.6)]
@@ -65,7 +55,8 @@ function randomList(random: () => number): PriceList {
   }
 }
 
-const random = randomOf(31)
+const numbers = new Random(31)
+const random = () => numbers.next()
 
 export const LISTS: readonly PriceList[] = [
   { own: { ...FULL, ...FEES }, tiers: [], served: {} },

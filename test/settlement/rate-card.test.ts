@@ -8,6 +8,7 @@ import { linesOf } from "../../src/settlement/price.ts"
 import { priced } from "../../src/settlement/settle.ts"
 import { readUsage } from "../../src/usage/reading.ts"
 import { aCall } from "../admission/model.ts"
+import { Random } from "../faults/random.ts"
 
 /**
  * D60, D62, D69, D70: random cards, usages and multipliers cost what an independent model of the rulings says, to the nano-USD. The model works on
@@ -47,18 +48,8 @@ test("D60 the independent model knows every kind of price", () => {
   expect([...OPTIONAL, ...FEES]).toEqual(expect.arrayContaining([...buckets]))
 })
 
-/** Mulberry32: the same numbers in every run. */
-function randomOf(seed: number): () => number {
-  let state = seed
-  return () => {
-    state = (state + 0x6d2b79f5) | 0
-    let mixed = Math.imul(state ^ (state >>> 15), 1 | state)
-    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 4_294_967_296
-  }
-}
-
-const random = randomOf(60)
+const numbers = new Random(60)
+const random = () => numbers.next()
 const upTo = (most: number) => Math.floor(random() * (most + 1))
 const oneOf = <T>(list: readonly T[]): T => list[upTo(list.length - 1)] as T
 
