@@ -95,13 +95,17 @@ function pairsOf(
 
 function total(usages: readonly ExportedUsage[] = []): Theirs | null {
   if (usages.length === 0) return null
-  const sum = (read: (usage: ExportedUsage) => number) =>
-    usages.reduce((whole, usage) => whole + read(usage), 0)
+  const counted = usages.flatMap(({ requests }) => requests ?? [])
+  const requests = counted.reduce((sum, one) => sum + one, 0)
+  return { requests: counted.length < usages.length ? null : requests, ...tokensOf(usages) }
+}
+
+function tokensOf(all: readonly Tokens[]): Tokens {
+  const sum = (kind: keyof Tokens) => all.reduce((whole, tokens) => whole + tokens[kind], 0)
   return {
-    requests: usages.some(({ requests }) => requests === null) ? null : sum(({ requests }) => requests ?? 0),
-    prompt_tokens: sum(({ prompt_tokens }) => prompt_tokens),
-    cached_tokens: sum(({ cached_tokens }) => cached_tokens),
-    completion_tokens: sum(({ completion_tokens }) => completion_tokens),
+    prompt_tokens: sum("prompt_tokens"),
+    cached_tokens: sum("cached_tokens"),
+    completion_tokens: sum("completion_tokens"),
   }
 }
 
@@ -232,18 +236,10 @@ interface Own {
 function sumOf(ours: readonly ReconciledSums[]): Own {
   const sum = (read: (sums: ReconciledSums) => number) => ours.reduce((whole, sums) => whole + read(sums), 0)
   const cost = (doubt: "estimated" | "cut" | "boundary") => (prices: TokenPrices) =>
-    costOf(prices, {
-      prompt_tokens: sum((sums) => sums[doubt].prompt_tokens),
-      cached_tokens: 0,
-      completion_tokens: sum((sums) => sums[doubt].completion_tokens),
-    })
+    costOf(prices, tokensOf(ours.map((sums) => ({ ...sums[doubt], cached_tokens: 0 }))))
   return {
     calls: sum(({ calls }) => calls),
-    tokens: {
-      prompt_tokens: sum(({ prompt_tokens }) => prompt_tokens),
-      cached_tokens: sum(({ cached_tokens }) => cached_tokens),
-      completion_tokens: sum(({ completion_tokens }) => completion_tokens),
-    },
+    tokens: tokensOf(ours),
     attempts: sum(({ attempts }) => attempts),
     cut_calls: sum(({ cut }) => cut.calls),
     estimated: cost("estimated"),

@@ -207,6 +207,8 @@ function hasManyParameters(url: string): boolean {
   return url.length > MOST_PARAMETERS && url.split("&", MOST_PARAMETERS + 1).length > MOST_PARAMETERS
 }
 
+const invalid = (message: string) => new GatewayError("invalid_request", { message })
+
 /**
  * The error for a query with too many parameters, which Elysia would read before the key, and for what Bun accepts against
  * RFC 9112 (3.2: exactly one valid Host; 3.2.3: CONNECT only for proxies). With an invalid Host, `request.url` is not a URL
@@ -214,20 +216,11 @@ function hasManyParameters(url: string): boolean {
  */
 function protocolFault(request: Request): GatewayError | null {
   const host = request.headers.get("host")
-  if (host === null || !isValid(host, request.url)) {
-    return new GatewayError("invalid_request", {
-      message: "The request must have exactly one valid Host header.",
-    })
-  }
-  if (request.method === "CONNECT") {
-    return new GatewayError("invalid_request", {
-      message: "This server is not a proxy. It does not support the CONNECT method.",
-    })
-  }
-  if (hasManyParameters(request.url)) {
-    return new GatewayError("invalid_request", {
-      message: `The query string has more than ${MOST_PARAMETERS} parameters.`,
-    })
-  }
+  if (host === null || !isValid(host, request.url))
+    return invalid("The request must have exactly one valid Host header.")
+  if (request.method === "CONNECT")
+    return invalid("This server is not a proxy. It does not support the CONNECT method.")
+  if (hasManyParameters(request.url))
+    return invalid(`The query string has more than ${MOST_PARAMETERS} parameters.`)
   return null
 }
