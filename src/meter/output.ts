@@ -90,7 +90,7 @@ function reasoningBytes(message: JsonObject): number {
 const NOT_SAID: ReadonlySet<string> = new Set(["id", "type", "object", "format", "role", "obfuscation"])
 const DATA: ReadonlySet<string> = new Set(["url", "data", "b64_json", "signature", "encrypted_content"])
 /** Bytes of data that count as one byte of text. */
-export const DATA_BYTES = 64
+const DATA_BYTES = 64
 
 /** UTF-8 bytes of the strings in a value. Without recursion, because a provider may nest values to any depth. */
 export function valueBytes(name: string, value: unknown): number {
@@ -122,9 +122,10 @@ function stringBytes(name: string, text: string): number {
   return countedBytes(name, Buffer.byteLength(text))
 }
 
-export function countedBytes(name: string, bytes: number): number {
-  if (NOT_SAID.has(name) || name.endsWith("_id") || name.endsWith("_type")) return 0
-  return DATA.has(name) ? Math.ceil(bytes / DATA_BYTES) : bytes
+/** The bytes that a string of this length counts under this name (D7). */
+export function countedBytes(name: string, bytes: number, not_said = NOT_SAID, data = DATA): number {
+  if (not_said.has(name) || name.endsWith("_id") || name.endsWith("_type")) return 0
+  return data.has(name) ? Math.ceil(bytes / DATA_BYTES) : bytes
 }
 
 /** Bytes of the JSON text without escapes. `JSON.stringify` takes seconds to refuse deep nesting. */

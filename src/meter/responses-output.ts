@@ -1,6 +1,6 @@
 import { isObject, type JsonObject, objectsIn } from "../wire/usage.ts"
 import type { JsonPosition, LargeOutput } from "./large-answer.ts"
-import { DATA_BYTES, jsonBytes } from "./output.ts"
+import { countedBytes, jsonBytes } from "./output.ts"
 
 /** Ids, types, states and padding, which are not output (D7). */
 const NOT_SAID: ReadonlySet<string> = new Set([
@@ -41,12 +41,6 @@ function isOutputName(name: string): boolean {
   return !NOT_OUTPUT.has(name)
 }
 
-/** The bytes that a string of this length counts under this name (D7, D66). */
-function countedResponseBytes(name: string, bytes: number): number {
-  if (NOT_SAID.has(name) || name.endsWith("_id") || name.endsWith("_type")) return 0
-  return DATA.has(name) ? Math.ceil(bytes / DATA_BYTES) : bytes
-}
-
 /** UTF-8 bytes of the strings in a value. Without recursion, because a provider may nest values to any depth. */
 function fieldBytes(value: JsonObject, left_out: string | null = null): number {
   let bytes = 0
@@ -58,7 +52,7 @@ function fieldBytes(value: JsonObject, left_out: string | null = null): number {
       const item_name = is_list ? name : key
       if (parent === value && key === left_out) continue
       if (typeof item === "string") {
-        if (isOutputName(item_name)) bytes += countedResponseBytes(item_name, Buffer.byteLength(item))
+        if (isOutputName(item_name)) bytes += countedBytes(item_name, Buffer.byteLength(item), NOT_SAID, DATA)
       } else if (typeof item !== "object" || item === null || !isOutputName(item_name)) continue
       else if (key === "arguments") bytes += jsonBytes(item)
       else open.push([item_name, item])
@@ -273,6 +267,6 @@ export class ResponsesLargeOutput implements LargeOutput {
     if (this.readsText(place))
       Object.assign(this.#item, keys[2] === "action" ? { action: { type: text } } : { [name]: text })
     for (let at = FIELD_DEPTH - 1; at < depth; at++) if (!isOutputName(keys[at] ?? "")) return
-    this.bytes += countedResponseBytes(name, bytes)
+    this.bytes += countedBytes(name, bytes, NOT_SAID, DATA)
   }
 }
