@@ -173,23 +173,8 @@ test("D70 and for each of its service tiers, which a call finds by the tier and 
 
 describe("D19 names match byte for byte", () => {
   test.each([
-    "GPT",
-    "Gpt",
-    " gpt",
-    "gpt ",
-    "gpt\n",
-    "gpt\0",
-    "gp",
-    "gpt2",
-    "ｇｐｔ",
-    "g\u200bpt",
-    "\ufeffgpt",
-    "",
-    "__proto__",
-    "constructor",
-    "toString",
-    "hasOwnProperty",
-    "valueOf",
+    ..."GPT Gpt gp gpt2 __proto__ constructor toString hasOwnProperty valueOf".split(" "),
+    ...["", " gpt", "gpt ", "gpt\n", "gpt\0", "ｇｐｔ", "g\u200bpt", "\ufeffgpt"],
   ])("%j is not gpt", (name) => {
     expect(catalog.find(name, "chat")).toMatchObject({ code: "model_not_found" })
   })

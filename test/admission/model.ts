@@ -23,14 +23,7 @@ export function aModel(parts: Partial<Model>): Model {
     name: "m",
     family: "chat",
     operations: [parts.family ?? "chat"],
-    routes: [
-      {
-        upstream: anUpstream(),
-        model: "upstream-model",
-        priority: 0,
-        weight: 1,
-      },
-    ],
+    routes: [{ upstream: anUpstream(), model: "upstream-model", priority: 0, weight: 1 }],
     price: { input_pico: 250_000n, cached_input_pico: 25_000n, output_pico: 2_000_000n, per_call_nano: 0n },
     tiers: [],
     service_tiers: [],
@@ -66,14 +59,8 @@ export function aCall(
     ...(price_multiplier_bp !== undefined && { price_multiplier_bp }),
   }
   const bounds = {
-    ...{
-      estimate_bytes: 0,
-      n: 1,
-      limits: NO_LIMITS,
-      searches: 0,
-      is_hiding: false,
-      writes_for_an_hour: false,
-    },
+    ...{ estimate_bytes: 0, n: 1, limits: NO_LIMITS, searches: 0 },
+    ...{ is_hiding: false, writes_for_an_hour: false },
     service_tier: service_tier ?? null,
   }
   const slot = { key_hash: "k", releaseSlot() {} }

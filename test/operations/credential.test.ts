@@ -17,36 +17,23 @@ const messages: Read = messagesCredential
 const list: Read = (headers) => modelListCredential(headers, false)
 const versionedList: Read = (headers) => modelListCredential(headers, true)
 
+const bearer = (key: string) => ({ authorization: `Bearer ${key}` })
+
 const refusal = (read: Read, headers: Headers) => refusalOf(() => read(headers))
 
 describe("D20 which header carries the key", () => {
   const found: [string, Read, Record<string, string>, string][] = [
-    ["chat: Authorization", chat, { authorization: `Bearer ${key}` }, key],
-    ["chat: x-api-key is ignored", chat, { authorization: `Bearer ${key}`, "x-api-key": other }, key],
+    ["chat: Authorization", chat, bearer(key), key],
+    ["chat: x-api-key is ignored", chat, { ...bearer(key), "x-api-key": other }, key],
     ["the scheme in lower case", chat, { authorization: `bearer ${key}` }, key],
     ["the scheme in upper case", chat, { authorization: `BEARER ${key}` }, key],
     ["two spaces after the scheme", chat, { authorization: `Bearer  ${key}` }, key],
     ["count: x-api-key", messages, { "x-api-key": key }, key],
-    ["count: Authorization when x-api-key is absent", messages, { authorization: `Bearer ${key}` }, key],
+    ["count: Authorization when x-api-key is absent", messages, bearer(key), key],
     ["count: both, the same", messages, { authorization: `bearer ${key}`, "x-api-key": key }, key],
-    [
-      "count: both, only x-api-key ours",
-      messages,
-      { authorization: "Bearer sk-ant-oat01-x", "x-api-key": key },
-      key,
-    ],
-    [
-      "count: both, only the bearer ours",
-      messages,
-      { authorization: `Bearer ${key}`, "x-api-key": "sk-ant" },
-      key,
-    ],
-    [
-      "count: both, x-api-key mistyped",
-      messages,
-      { authorization: `Bearer ${key}`, "x-api-key": mistyped },
-      key,
-    ],
+    ["count: both, only x-api-key ours", messages, { ...bearer("sk-ant-oat01-x"), "x-api-key": key }, key],
+    ["count: both, only the bearer ours", messages, { ...bearer(key), "x-api-key": "sk-ant" }, key],
+    ["count: both, x-api-key mistyped", messages, { ...bearer(key), "x-api-key": mistyped }, key],
     [
       "count: both, Authorization no bearer",
       messages,
@@ -54,10 +41,10 @@ describe("D20 which header carries the key", () => {
       key,
     ],
     ["count: both, Authorization empty", messages, { "x-api-key": key, authorization: "" }, key],
-    ["count: both, x-api-key empty", messages, { "x-api-key": "", authorization: `Bearer ${key}` }, key],
-    ["list: Authorization", list, { authorization: `Bearer ${key}`, "x-api-key": other }, key],
+    ["count: both, x-api-key empty", messages, { "x-api-key": "", ...bearer(key) }, key],
+    ["list: Authorization", list, { ...bearer(key), "x-api-key": other }, key],
     ["versioned list: x-api-key", versionedList, { "x-api-key": key }, key],
-    ["versioned list: Authorization", versionedList, { authorization: `Bearer ${key}` }, key],
+    ["versioned list: Authorization", versionedList, bearer(key), key],
   ]
   test.each(found)("%s", (_, read, headers, expected) => {
     expect(read(new Headers(headers))).toBe(expected)
@@ -98,21 +85,13 @@ describe("D20 what is no credential is a 401", () => {
   const refused: [string, Read, Record<string, string>][] = [
     ["chat: x-api-key alone", chat, { "x-api-key": key }],
     ["list without a version header: x-api-key alone", list, { "x-api-key": key }],
-    ["count: both, different", messages, { "x-api-key": key, authorization: `Bearer ${other}` }],
-    ["count: both, neither ours", messages, { "x-api-key": "sk-ant", authorization: "Bearer sk-ant" }],
+    ["count: both, different", messages, { "x-api-key": key, ...bearer(other) }],
+    ["count: both, neither ours", messages, { "x-api-key": "sk-ant", ...bearer("sk-ant") }],
     ["count: x-api-key mistyped", messages, { "x-api-key": mistyped }],
-    [
-      "count: both the same and mistyped",
-      messages,
-      { "x-api-key": mistyped, authorization: `Bearer ${mistyped}` },
-    ],
+    ["count: both the same and mistyped", messages, { "x-api-key": mistyped, ...bearer(mistyped) }],
     ["count: x-api-key with a scheme", messages, { "x-api-key": `Bearer ${key}` }],
     ["count: x-api-key twice in one", messages, { "x-api-key": `${key}, ${key}` }],
-    [
-      "versioned list: both, different",
-      versionedList,
-      { "x-api-key": key, authorization: `Bearer ${other}` },
-    ],
+    ["versioned list: both, different", versionedList, { "x-api-key": key, ...bearer(other) }],
   ]
   test.each(refused)("%s", (_, read, headers) => {
     expect(refusal(read, new Headers(headers)).code).toBe("invalid_api_key")
