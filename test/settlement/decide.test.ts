@@ -72,16 +72,18 @@ const malformed = { body: "malformed" } as const
 const error = { body: "error" } as const
 const final = { usage: valid(9, 2), usage_final: true }
 const partial = { usage: valid(9, 2) }
+const placeholder: Note[] = ["usage_placeholder"]
+const withLater = (output_bytes: number, output_bytes_after_usage: number) => ({
+  ...partial,
+  output_bytes,
+  output_bytes_after_usage,
+})
 const zero = { usage: valid(0, 0), usage_final: true }
 
 describe("a JSON answer", () => {
   const rows: [string, Partial<JsonEvidence>, Verdict][] = [
     ["rule 1 usage", { usage: valid(9, 2) }, reported("usage", [9, 2])],
-    [
-      "rule 1 usage, whatever the output",
-      { usage: valid(9, 2), output_bytes: 9_000 },
-      reported("usage", [9, 2]),
-    ],
+    ["rule 1 usage, whatever the output", { ...partial, output_bytes: 9_000 }, reported("usage", [9, 2])],
     ["rule 1, D2 zero completion is as reported", { usage: valid(9, 0), ...some }, reported("usage", [9, 0])],
     ["rule 1, D2 0/0 without output", { usage: valid(0, 0) }, reported("usage", [0, 0])],
     [
@@ -89,15 +91,11 @@ describe("a JSON answer", () => {
       { usage: valid(9, 2, ["cached_clamped"]) },
       reported("usage", [9, 2], null, 0, ["cached_clamped"]),
     ],
-    [
-      "rule 1, D9 drained",
-      { usage: valid(9, 2), ending: "client_left" },
-      reported("usage", [9, 2], "client_left"),
-    ],
+    ["rule 1, D9 drained", { ...partial, ending: "client_left" }, reported("usage", [9, 2], "client_left")],
 
     [
       "rule 1, D5 usage of an answer too large",
-      { usage: valid(9, 2), too_large: true },
+      { ...partial, too_large: true },
       reported("usage", [9, 2], "upstream_error", 0, ["response_too_large"]),
     ],
     [
@@ -106,18 +104,14 @@ describe("a JSON answer", () => {
       estimated(3, "usage_missing", ["response_too_large"]),
     ],
     ["rule 2 an empty object is one token", {}, estimated(1, "usage_missing")],
-    ["rule 2 no usage", { ...some }, estimated(3, "usage_missing")],
+    ["rule 2 no usage", some, estimated(3, "usage_missing")],
     ["rule 2 invalid usage", { usage: invalid, ...some }, estimated(3, "usage_invalid")],
     ["rule 2 invalid usage without output", { usage: invalid }, estimated(1, "usage_invalid")],
-    [
-      "rule 2, D2 a placeholder",
-      { usage: valid(0, 0), ...some },
-      estimated(3, "usage_invalid", ["usage_placeholder"]),
-    ],
+    ["rule 2, D2 a placeholder", { usage: valid(0, 0), ...some }, estimated(3, "usage_invalid", placeholder)],
     ["rule 2, D9 drained", { ...some, ending: "client_left" }, estimated(3, "client_left")],
 
-    ["rule 3 blank", { ...blank }, released("usage_missing")],
-    ["rule 3 malformed", { ...malformed }, released("usage_invalid")],
+    ["rule 3 blank", blank, released("usage_missing")],
+    ["rule 3 malformed", malformed, released("usage_invalid")],
     ["rule 3, D5 cut with nothing", { ...blank, ending: "upstream_lost" }, released("usage_missing")],
     ["rule 3, D5 cut with something", { ...malformed, ending: "upstream_lost" }, released("usage_invalid")],
     ["rule 3, D31 too late, nothing", { ...blank, ending: "deadline" }, released("upstream_timeout")],
@@ -130,7 +124,7 @@ describe("a JSON answer", () => {
       released("client_left"),
     ],
     ["rule 3, D28 cut by a shutdown", { ...blank, ending: "gateway_stopped" }, released("no_output")],
-    ["D10 an error", { ...error }, released("upstream_error")],
+    ["D10 an error", error, released("upstream_error")],
     ["D10 an error, the client gone", { ...error, ending: "client_left" }, released("upstream_error")],
   ]
   test.each(rows)("%s", (_, evidence, verdict) => expect(decide(json(evidence), terms)).toEqual(verdict))
@@ -142,22 +136,22 @@ describe("a stream that completed", () => {
     ["rule 1, D8 the last valid usage as it is", { ...partial, ...some }, reported("usage", [9, 2])],
     [
       "rule 4, D8 and the text that came after it",
-      { ...partial, output_bytes: 12, output_bytes_after_usage: 8 },
+      withLater(12, 8),
       reported("partial", [9, 2], "usage_missing", 2),
     ],
-    ["rule 1 usage without output", { ...final }, reported("usage", [9, 2])],
+    ["rule 1 usage without output", final, reported("usage", [9, 2])],
     ["rule 1, D2 zero completion is as reported", { usage: valid(9, 0), ...some }, reported("usage", [9, 0])],
-    ["rule 1, D2 0/0 without output", { ...zero }, reported("usage", [0, 0])],
+    ["rule 1, D2 0/0 without output", zero, reported("usage", [0, 0])],
     [
       "rule 1, D3 notes of the usage",
       { usage: valid(9, 2, ["cached_malformed"]) },
       reported("usage", [9, 2], null, 0, ["cached_malformed"]),
     ],
 
-    ["rule 4 no usage", { ...some }, estimated(3, "usage_missing")],
+    ["rule 4 no usage", some, estimated(3, "usage_missing")],
     ["rule 4 a byte is a token", { output_bytes: 1 }, estimated(1, "usage_missing")],
     ["rule 4 invalid usage", { usage: invalid, ...some }, estimated(3, "usage_invalid")],
-    ["rule 4, D2 a placeholder", { ...zero, ...some }, estimated(3, "usage_invalid", ["usage_placeholder"])],
+    ["rule 4, D2 a placeholder", { ...zero, ...some }, estimated(3, "usage_invalid", placeholder)],
 
     ["rule 6 nothing", {}, released("no_output")],
     ["rule 6, D28 invalid usage without output", { usage: invalid }, released("usage_invalid")],
@@ -179,10 +173,10 @@ const causes: [ending: Exclude<Ending, "completed">, nothing: Failure, invalid_u
 ]
 
 describe.each(causes)("a stream that ended by %s", (ending, nothing, invalid_usage) => {
-  const later = { ...partial, output_bytes: 20, output_bytes_after_usage: 8 }
+  const later = withLater(20, 8)
   const rows: [string, Partial<StreamEvidence>, Verdict][] = [
     ["rule 5 final usage, no later text", { ...final, ...some }, reported("usage", [9, 2], ending)],
-    ["rule 5 final usage alone", { ...final }, reported("usage", [9, 2], ending)],
+    ["rule 5 final usage alone", final, reported("usage", [9, 2], ending)],
     ["rule 5 usage that was not final", { ...partial, ...some }, reported("partial", [9, 2], ending)],
     ["rule 5 usage and later text", later, reported("partial", [9, 2], ending, 2)],
     [
@@ -190,27 +184,19 @@ describe.each(causes)("a stream that ended by %s", (ending, nothing, invalid_usa
       { ...later, usage_final: true },
       reported("partial", [9, 2], ending, 2),
     ],
-    [
-      "rule 5 a later byte is a token",
-      { ...partial, output_bytes: 13, output_bytes_after_usage: 1 },
-      reported("partial", [9, 2], ending, 1),
-    ],
+    ["rule 5 a later byte is a token", withLater(13, 1), reported("partial", [9, 2], ending, 1)],
     [
       "rule 5 notes of the usage",
       { usage: valid(9, 2, ["cached_clamped"]) },
       reported("partial", [9, 2], ending, 0, ["cached_clamped"]),
     ],
-    ["rule 5 output", { ...some }, estimated(3, ending)],
+    ["rule 5 output", some, estimated(3, ending)],
     ["rule 5 output and invalid usage", { usage: invalid, ...some }, estimated(3, ending)],
-    [
-      "rule 5, D2 output and a placeholder",
-      { ...zero, ...some },
-      estimated(3, ending, ["usage_placeholder"]),
-    ],
+    ["rule 5, D2 output and a placeholder", { ...zero, ...some }, estimated(3, ending, placeholder)],
     [
       "rule 5, D2 output after a placeholder",
       { ...zero, output_bytes: 12, output_bytes_after_usage: 12 },
-      estimated(3, ending, ["usage_placeholder"]),
+      estimated(3, ending, placeholder),
     ],
     ["rule 5, D2 0/0 without output", { usage: valid(0, 0) }, reported("partial", [0, 0], ending)],
     ["rule 6 nothing", {}, released(nothing)],
@@ -236,15 +222,15 @@ describe("D6 what an estimate rests on", () => {
     estimate_output: true,
   } as const
   const rows: [string, JsonEvidence | StreamEvidence, number, number][] = [
-    ["rule 2 output and prompt", json({ ...some }), 50, 4],
+    ["rule 2 output and prompt", json(some), 50, 4],
     ["rule 2 an empty object and its prompt", json({}), 50, 1],
-    ["rule 4 output and prompt", stream("completed", { ...some }), 50, 4],
-    ["rule 5 output and prompt", stream("upstream_lost", { ...some }), 50, 4],
+    ["rule 4 output and prompt", stream("completed", some), 50, 4],
+    ["rule 5 output and prompt", stream("upstream_lost", some), 50, 4],
     ["rule 1 usage: no estimate", json({ usage: valid(9, 2), ...some }), 0, 0],
     ["rule 1 usage of a stream: no estimate", stream("completed", { ...final, ...some }), 0, 0],
     [
       "rule 5 usage says the prompt: only the later text is estimated",
-      stream("client_left", { ...partial, output_bytes: 12, output_bytes_after_usage: 7 }),
+      stream("client_left", withLater(12, 7)),
       0,
       2,
     ],

@@ -6,80 +6,63 @@ import { ANY_USAGE, readUsage } from "../../src/usage/reading.ts"
 import { type JsonObject, MAX_TOKENS, type UsageReading } from "../../src/wire/usage.ts"
 
 const plain = { input_tokens: 10, output_tokens: 5 }
+const split = (five: number, hour: number) => ({
+  cache_creation: { ephemeral_5m_input_tokens: five, ephemeral_1h_input_tokens: hour },
+})
 
 describe("D64 input is what was read anew, from a cache, and written to one", () => {
   type Tokens = [prompt: number, cached: number, out: number]
   const rows: [what: string, usage: JsonObject, charged: Tokens, buckets?: object, notes?: string[]][] = [
-    ["neither read nor written", plain, [10, 0, 5]],
+    ["neither read nor written", {}, [10, 0, 5]],
     [
       "null where there was nothing",
-      { ...plain, cache_read_input_tokens: null, cache_creation: null, output_tokens_details: null },
+      { cache_read_input_tokens: null, cache_creation: null, output_tokens_details: null },
       [10, 0, 5],
     ],
-    ["read from a cache", { ...plain, cache_read_input_tokens: 100 }, [110, 100, 5]],
-    [
-      "written, without a split",
-      { ...plain, cache_creation_input_tokens: 30 },
-      [40, 0, 5],
-      { cache_write: 30 },
-    ],
+    ["read from a cache", { cache_read_input_tokens: 100 }, [110, 100, 5]],
+    ["written, without a split", { cache_creation_input_tokens: 30 }, [40, 0, 5], { cache_write: 30 }],
     [
       "written for both times",
-      {
-        ...plain,
-        cache_read_input_tokens: 100,
-        cache_creation_input_tokens: 30,
-        cache_creation: { ephemeral_5m_input_tokens: 10, ephemeral_1h_input_tokens: 20 },
-      },
+      { cache_read_input_tokens: 100, cache_creation_input_tokens: 30, ...split(10, 20) },
       [140, 100, 5],
       { cache_write: 10, cache_write_1h: 20 },
     ],
     [
       "more written than the split says: the rest for five minutes",
-      {
-        ...plain,
-        cache_creation_input_tokens: 50,
-        cache_creation: { ephemeral_5m_input_tokens: 10, ephemeral_1h_input_tokens: 20 },
-      },
+      { cache_creation_input_tokens: 50, ...split(10, 20) },
       [60, 0, 5],
       { cache_write: 30, cache_write_1h: 20 },
     ],
     [
       "less written than the split says",
-      { ...plain, cache_creation_input_tokens: 15, cache_creation: { ephemeral_1h_input_tokens: 20 } },
+      { cache_creation_input_tokens: 15, ...split(0, 20) },
       [25, 0, 5],
       { cache_write_1h: 15 },
       ["details_clamped"],
     ],
-    [
-      "only a split",
-      { ...plain, cache_creation: { ephemeral_5m_input_tokens: 3, ephemeral_1h_input_tokens: 4 } },
-      [17, 0, 5],
-      { cache_write: 3, cache_write_1h: 4 },
-    ],
+    ["only a split", { ...split(3, 4) }, [17, 0, 5], { cache_write: 3, cache_write_1h: 4 }],
     [
       "malformed reads and writes count as none",
-      { ...plain, cache_read_input_tokens: "7", cache_creation_input_tokens: -1 },
+      { cache_read_input_tokens: "7", cache_creation_input_tokens: -1 },
       [10, 0, 5],
       {},
       ["cached_malformed", "details_malformed"],
     ],
     [
       "thinking is part of the output",
-      { ...plain, output_tokens_details: { thinking_tokens: 4 } },
+      { output_tokens_details: { thinking_tokens: 4 } },
       [10, 0, 5],
       { reasoning: 4 },
     ],
     [
       "searches",
-      { ...plain, server_tool_use: { web_search_requests: 2, web_fetch_requests: 1 } },
+      { server_tool_use: { web_search_requests: 2, web_fetch_requests: 1 } },
       [10, 0, 5],
       { web_search: 2 },
     ],
     [
       "a compaction is not in the usage beside it",
       {
-        ...plain,
         iterations: [
           {
             type: "compaction",
@@ -96,42 +79,36 @@ describe("D64 input is what was read anew, from a cache, and written to one", ()
     ],
     [
       "another model's part counts as this model's own, and is noted",
-      {
-        ...plain,
-        iterations: [{ type: "advisor_message", model: "larger", input_tokens: 7, output_tokens: 3 }],
-      },
+      { iterations: [{ type: "advisor_message", model: "larger", input_tokens: 7, output_tokens: 3 }] },
       [17, 0, 8],
       {},
       ["unpriced"],
     ],
     [
       "another model that answered in its place is noted",
-      {
-        ...plain,
-        iterations: [{ type: "fallback_message", model: "other", input_tokens: 10, output_tokens: 5 }],
-      },
+      { iterations: [{ type: "fallback_message", model: "other", input_tokens: 10, output_tokens: 5 }] },
       [10, 0, 5],
       {},
       ["unpriced"],
     ],
-    ["iterations that are none", { ...plain, iterations: [3] }, [10, 0, 5], {}, ["details_malformed"]],
+    ["iterations that are none", { iterations: [3] }, [10, 0, 5], {}, ["details_malformed"]],
     [
       "iterations that are no list",
-      { ...plain, iterations: { type: "compaction" } },
+      { iterations: { type: "compaction" } },
       [10, 0, 5],
       {},
       ["details_malformed"],
     ],
     [
       "plain ways of serving",
-      { ...plain, service_tier: "priority", speed: "standard", inference_geo: "not_available" },
+      { service_tier: "priority", speed: "standard", inference_geo: "not_available" },
       [10, 0, 5],
     ],
-    ["a dearer speed", { ...plain, speed: "fast" }, [10, 0, 5], {}, ["unpriced"]],
-    ["a dearer place", { ...plain, inference_geo: "us" }, [10, 0, 5], {}, ["unpriced"]],
+    ["a dearer speed", { speed: "fast" }, [10, 0, 5], {}, ["unpriced"]],
+    ["a dearer place", { inference_geo: "us" }, [10, 0, 5], {}, ["unpriced"]],
   ]
   test.each(rows)("%s", (_, usage, [prompt, cached, out], buckets = {}, notes = []) => {
-    expect(readUsage(usage, ANY_USAGE, WHOLE_MESSAGE)).toEqual({
+    expect(readUsage({ ...plain, ...usage }, ANY_USAGE, WHOLE_MESSAGE)).toEqual({
       state: "valid",
       usage: {
         prompt_tokens: prompt,
@@ -145,27 +122,14 @@ describe("D64 input is what was read anew, from a cache, and written to one", ()
 })
 
 describe("D60 writes to a cache for an hour that the request asks for", () => {
-  const split = (five: number, hour: number) => ({
-    cache_creation: { ephemeral_5m_input_tokens: five, ephemeral_1h_input_tokens: hour },
-  })
+  const WRITTEN = { cache_creation_input_tokens: 30 }
+  const both = { cache_write: 10, cache_write_1h: 20 }
   test.each<[string, JsonObject, JsonObject]>([
-    ["without a split", { cache_creation_input_tokens: 30 }, { cache_write_1h: 30 }],
-    ["the split is null", { cache_creation_input_tokens: 30, cache_creation: null }, { cache_write_1h: 30 }],
-    [
-      "the split has both",
-      { cache_creation_input_tokens: 30, ...split(10, 20) },
-      { cache_write: 10, cache_write_1h: 20 },
-    ],
-    [
-      "the split says five minutes",
-      { cache_creation_input_tokens: 30, ...split(30, 0) },
-      { cache_write: 30 },
-    ],
-    [
-      "the split says less",
-      { cache_creation_input_tokens: 30, ...split(0, 20) },
-      { cache_write: 10, cache_write_1h: 20 },
-    ],
+    ["without a split", WRITTEN, { cache_write_1h: 30 }],
+    ["the split is null", { ...WRITTEN, cache_creation: null }, { cache_write_1h: 30 }],
+    ["the split has both", { ...WRITTEN, ...split(10, 20) }, both],
+    ["the split says five minutes", { ...WRITTEN, ...split(30, 0) }, { cache_write: 30 }],
+    ["the split says less", { ...WRITTEN, ...split(0, 20) }, both],
     ["under OpenAI's names", { prompt_tokens_details: { cache_write_tokens: 7 } }, { cache_write_1h: 7 }],
     ["nothing written", { cache_creation_input_tokens: 0 }, {}],
   ])("%s", (_, usage, buckets) => {

@@ -7,9 +7,14 @@ import { MAX_TOKENS } from "../../src/wire/usage.ts"
 /** As it comes off the wire: JSON text, so that `1e400` and `-0` are what a provider can really send. */
 const parsed = (json: string): unknown => JSON.parse(json)
 
+const NINE = '"prompt_tokens":9,"completion_tokens":2'
+const split = (five: number, hour: number) => ({
+  cache_creation: { ephemeral_5m_input_tokens: five, ephemeral_1h_input_tokens: hour },
+})
+
 describe("D1 valid usage", () => {
-  const rows: [string, string, [prompt: number, completion: number]][] = [
-    ["plain", '{"prompt_tokens":9,"completion_tokens":2}', [9, 2]],
+  const rows: [string, string, tokens?: [prompt: number, completion: number]][] = [
+    ["plain", `{${NINE}}`],
     ["D2 zero is a number", '{"prompt_tokens":0,"completion_tokens":0}', [0, 0]],
     ["D2 no completion", '{"prompt_tokens":9,"completion_tokens":0}', [9, 0]],
     ["no prompt", '{"prompt_tokens":0,"completion_tokens":2}', [0, 2]],
@@ -18,30 +23,20 @@ describe("D1 valid usage", () => {
       '{"prompt_tokens":100000000,"completion_tokens":100000000}',
       [MAX_TOKENS, MAX_TOKENS],
     ],
-    ["a whole number in another spelling", '{"prompt_tokens":9.0,"completion_tokens":2e0}', [9, 2]],
-    [
-      "D3 a total that does not add up",
-      '{"prompt_tokens":9,"completion_tokens":2,"total_tokens":-5}',
-      [9, 2],
-    ],
+    ["a whole number in another spelling", '{"prompt_tokens":9.0,"completion_tokens":2e0}'],
+    ["D3 a total that does not add up", `{${NINE},"total_tokens":-5}`],
     [
       "D3 details that nothing is charged by",
-      '{"prompt_tokens":9,"completion_tokens":2,"completion_tokens_details":{"accepted_prediction_tokens":99}}',
-      [9, 2],
+      `{${NINE},"completion_tokens_details":{"accepted_prediction_tokens":99}}`,
     ],
     [
       "D60 details of nothing",
-      '{"prompt_tokens":9,"completion_tokens":2,"completion_tokens_details":{"reasoning_tokens":0,"audio_tokens":null}}',
-      [9, 2],
+      `{${NINE},"completion_tokens_details":{"reasoning_tokens":0,"audio_tokens":null}}`,
     ],
-    ["a key named __proto__", '{"__proto__":{},"prompt_tokens":9,"completion_tokens":2}', [9, 2]],
-    [
-      "a duplicated key: the last wins",
-      '{"prompt_tokens":1,"prompt_tokens":9,"completion_tokens":2}',
-      [9, 2],
-    ],
+    ["a key named __proto__", `{"__proto__":{},${NINE}}`],
+    ["a duplicated key: the last wins", `{"prompt_tokens":1,${NINE}}`],
   ]
-  test.each(rows)("%s", (_, json, [prompt_tokens, completion_tokens]) => {
+  test.each(rows)("%s", (_, json, [prompt_tokens, completion_tokens] = [9, 2]) => {
     const usage = { prompt_tokens, cached_tokens: 0, completion_tokens }
     expect(readUsage(parsed(json))).toEqual({ state: "valid", usage, notes: [] })
   })
@@ -77,15 +72,10 @@ describe("D1 invalid usage: nothing is coerced", () => {
     '{"completion_tokens":2}',
     '{"total_tokens":11}',
     '{"Prompt_tokens":9,"completion_tokens":2}',
-    '{"__proto__":{"prompt_tokens":9,"completion_tokens":2}}',
-    '{"usage":{"prompt_tokens":9,"completion_tokens":2}}',
-    '[{"prompt_tokens":9,"completion_tokens":2}]',
-    "[]",
-    "0",
-    "11",
-    "false",
-    "true",
-    '""',
+    `{"__proto__":{${NINE}}}`,
+    `{"usage":{${NINE}}}`,
+    `[{${NINE}}]`,
+    ...'[] 0 11 false true ""'.split(" "),
     '"{\\"prompt_tokens\\":9,\\"completion_tokens\\":2}"',
   ]
   test.each(notUsage.map((json) => [json]))("a usage of %s", (json) => {
@@ -172,16 +162,12 @@ describe("D60 buckets, under the names of several providers", () => {
       { cache_creation_input_tokens: 9, cache_creation: { ephemeral_1h_input_tokens: 4 } },
       { cache_write: 5, cache_write_1h: 4 },
     ],
-    [
-      "a split without a sum",
-      { cache_creation: { ephemeral_5m_input_tokens: 2, ephemeral_1h_input_tokens: 4 } },
-      { cache_write: 2, cache_write_1h: 4 },
-    ],
+    ["a split without a sum", split(2, 4), { cache_write: 2, cache_write_1h: 4 }],
     [
       "a sum above its split: the rest is the cheaper kind",
       {
         cache_creation_input_tokens: 10,
-        cache_creation: { ephemeral_5m_input_tokens: 2, ephemeral_1h_input_tokens: 4 },
+        ...split(2, 4),
       },
       { cache_write: 6, cache_write_1h: 4 },
     ],
