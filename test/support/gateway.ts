@@ -13,6 +13,7 @@ import { undocumentedIn } from "./documented.ts"
 import { ADMIN_TOKEN, operatorOf } from "./operator.ts"
 
 export { ADMIN_TOKEN, type CallRecord } from "./operator.ts"
+export { until, untilIs } from "./until.ts"
 
 /** Model names of the default configuration. */
 export const CHAT = "chat-model"
@@ -146,30 +147,5 @@ export function chat(
     headers: { authorization: `Bearer ${key}`, "content-type": "application/json" },
     body: JSON.stringify({ model: CHAT, messages: [{ role: "user", content: "hello" }], ...body }),
     ...init,
-  })
-}
-
-/** Between two looks of `until`: longer from look to look, so that a long wait takes little of the processor. */
-const FIRST_PAUSE_MS = 5
-const LAST_PAUSE_MS = 50
-
-/** Waits until `check` holds; the test's own timeout is the limit. */
-export async function until<T>(read: () => Promise<T> | T, check: (value: T) => boolean): Promise<T> {
-  for (let pause_ms = FIRST_PAUSE_MS; ; pause_ms = Math.min(2 * pause_ms, LAST_PAUSE_MS)) {
-    const value = await read()
-    if (check(value)) return value
-    await Bun.sleep(pause_ms)
-  }
-}
-
-/** Of an array or a map the fields are `length` and `size`. */
-type Fields<T> = T extends object ? { readonly [Name in keyof T as Name]?: T[Name] } : T
-
-/** Waits until what is read is `wanted`, or has its fields. */
-export function untilIs<T>(read: () => Promise<T> | T, wanted: Fields<T>): Promise<T> {
-  return until(read, (value) => {
-    if (typeof wanted !== "object" || wanted === null) return Object.is(value, wanted)
-    if (typeof value !== "object" || value === null) return false
-    return Object.entries(wanted).every(([name, field]) => Reflect.get(value, name) === field)
   })
 }

@@ -1,4 +1,5 @@
 import type { Receipt } from "../../src/wire/receipt.ts"
+import { until } from "./until.ts"
 
 export const ADMIN_TOKEN = "test-admin-token-0123456789"
 
@@ -40,13 +41,11 @@ export function operatorOf(url: string) {
     admin,
     own,
     /** The receipt for the call of an answer, once it has ended. */
-    async receipt(answer: Response, key: string): Promise<Receipt> {
-      for (;;) {
-        const receipt = await own<Receipt>(`/v1/calls/${answer.headers.get("x-request-id")}`, key)
-        if (receipt.state !== "open") return receipt
-        await Bun.sleep(5)
-      }
-    },
+    receipt: (answer: Response, key: string) =>
+      until(
+        () => own<Receipt>(`/v1/calls/${answer.headers.get("x-request-id")}`, key),
+        ({ state }) => state !== "open",
+      ),
     /** A new account with `usd` and a key of it. */
     async account(usd = "10") {
       const make = <Answer>(path: string, body: object) => admin<Answer>("POST", path, body, TRIES)
@@ -63,13 +62,11 @@ export function operatorOf(url: string) {
       admin<CallRecord>("GET", `/calls/${response.headers.get("x-request-id")}`),
     calls,
     /** The calls of an account, once there are so many and none is open. */
-    async endedCalls(account_id: string, count = 1) {
-      for (;;) {
-        const found = await calls(`?account=${account_id}`)
-        if (found.length >= count && found.every(({ state }) => state !== "open")) return found
-        await Bun.sleep(5)
-      }
-    },
+    endedCalls: (account_id: string, count = 1) =>
+      until(
+        () => calls(`?account=${account_id}`),
+        (found) => found.length >= count && found.every(({ state }) => state !== "open"),
+      ),
     /** What a scrape of `/metrics` says. */
     metrics: async () =>
       (await fetch(`${url}/metrics`, { headers: { authorization: `Bearer ${ADMIN_TOKEN}` } })).text(),
