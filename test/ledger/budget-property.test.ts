@@ -92,6 +92,7 @@ const anyStep = fc.oneof(
     which: fc.nat(20),
     charge: fc.integer({ min: 0, max: 40 }),
     tokens: fc.integer({ min: 0, max: 40 }),
+    is_known: fc.boolean(),
   }),
   step(2, ["create"], {
     selector: fc.constantFrom(...budgetSelectors),
@@ -236,6 +237,7 @@ class Player {
     which,
     charge,
     tokens,
+    is_known,
   }: Extract<Step, { act: "settle" | "release" | "expire" }>): Promise<void> {
     const call = this.#model.calls[which % Math.max(this.#model.calls.length, 1)]
     const hold = call && this.#holds.get(call.id)
@@ -255,7 +257,7 @@ class Player {
         : settled(call.id, BigInt(charge), {
             usage: { prompt_tokens: tokens, cached_tokens: 0, completion_tokens: 1 },
           })
-    const item: EndOfHold = { end, hold }
+    const item: EndOfHold = { end, hold: is_known ? hold : null }
     const counts = call.end === null || (is_expired && act === "settle")
     expect(await endBatch(connection, [item], 300)).toEqual([counts ? "applied" : "closed"])
     if (!counts) return

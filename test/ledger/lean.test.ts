@@ -255,6 +255,8 @@ const ALL_ANSWERS: readonly Step[] = [
   ...[4, 5].map((call) => ({ ...HOLD, call, account: 2, key: keyWith("spend_limit") })),
   { ...HOLD, what: "settle", call: 0 },
   { ...HOLD, what: "release", call: 1, account: 1 },
+  { ...HOLD, call: 3, account: 1, other_model: true },
+  { ...HOLD, what: "settle without usage", call: 3, account: 1 },
   { ...HOLD, what: "settle", call: 6 },
   { ...HOLD, what: "close", call: 6 },
   { ...HOLD, call: 6 },

@@ -56,6 +56,7 @@ const anyStep = fc.oneof(
   step(4, ["settle", "settle", "release", "expire"], {
     which: fc.nat(20),
     part: fc.double({ min: 0, max: 1, noNaN: true }),
+    is_known: fc.boolean(),
   }),
   step(5, ["wait"], {
     ms: fc.oneof(fc.integer({ min: 1, max: 9_000 }), fc.constantFrom(1, 2_000, 60_000, 70_000, 400_000)),
@@ -181,7 +182,7 @@ class Player {
     expect(order(result.rates ?? [])).toEqual(order(left))
   }
 
-  async #end({ act, which, part }: Extract<Step, { part: number }>): Promise<void> {
+  async #end({ act, which, part, is_known }: Extract<Step, { part: number }>): Promise<void> {
     const [item] = this.#open.splice(which % Math.max(this.#open.length, 1), 1)
     if (item === undefined) return
     const { hold, call } = item
@@ -192,7 +193,8 @@ class Player {
     else {
       const usage = { prompt_tokens: used, cached_tokens: 0, completion_tokens: 0 }
       const end = act === "release" ? released(call.id) : settled(call.id, 1n, { usage })
-      expect(await endBatch(connection, [{ end, hold }], 300)).toEqual(["applied"])
+      const item = { end, hold: is_known ? hold : null }
+      expect(await endBatch(connection, [item], 300)).toEqual(["applied"])
     }
     for (const rate of this.#rates) rate.end(call, counts)
     call.counts = counts

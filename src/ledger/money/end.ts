@@ -29,7 +29,7 @@ import {
 } from "./end-exact.ts"
 import { endLimited, limitedValues } from "./end-limited.ts"
 import { hasNoChange } from "./grants.ts"
-import { type DoneAccounts, type FilledStatement, runLean } from "./lean.ts"
+import { type DoneAccounts, runLean } from "./lean.ts"
 
 /** Deadline of one ending statement. It is then retried with the same ids. */
 const STATEMENT_MS = 5_000
@@ -171,13 +171,13 @@ function isLean(one: EndOfHold): one is LeanEnd {
 }
 
 function endedAccounts(connection: Runner, lean: readonly LeanEnd[], lock_ms: number): Promise<DoneAccounts> {
+  const [only, ...others] = lean
+  const short =
+    only !== undefined && others.length === 0
+      ? { statement: endOne, values: oneValues(only.end, lock_ms) }
+      : null
   const whole = () => ({ statement: endLean, values: leanValues(lean, lock_ms) })
-  return runLean(connection, lean.length, STATEMENT_MS, shortForm(lean, lock_ms), whole)
-}
-
-function shortForm([first, ...others]: readonly LeanEnd[], lock_ms: number): FilledStatement | null {
-  if (first === undefined || others.length > 0) return null
-  return { statement: endOne, values: oneValues(first.end, lock_ms) }
+  return runLean(connection, lean.length, STATEMENT_MS, short, whole)
 }
 
 export function oneValues(end: End, lock_ms: number): (string | null)[] {
@@ -203,17 +203,14 @@ export function leanValues(lean: readonly LeanEnd[], lock_ms: number): string[] 
     }
   }
   const sums = [...totals.values()]
+  const items = lean.map(({ end }) => end)
   return [
     String(lock_ms),
     arrayOf([...totals.keys()], (id) => id),
     arrayOf(sums, ({ freed_nano }) => freed_nano),
     arrayOf(sums, ({ charge_nano }) => charge_nano),
-    ...endValues(lean),
+    // Those of `withHold`, in order.
+    ...firstAndLast(items),
+    ...batch.values(items),
   ]
-}
-
-/** The parameters of `withHold`, in order. */
-function endValues(lean: readonly LeanEnd[]): string[] {
-  const items = lean.map(({ end }) => end)
-  return [...firstAndLast(items), ...batch.values(items)]
 }

@@ -8,7 +8,7 @@ export type DoneAccounts = Pick<ReadonlySet<string>, "has">
 const NONE: DoneAccounts = { has: () => false }
 const ALL: DoneAccounts = { has: () => true }
 
-export interface FilledStatement {
+interface FilledStatement {
   readonly statement: Statement
   readonly values: StatementValues
 }
