@@ -280,6 +280,8 @@ export interface Detail {
   provider?: { status: number; body: string }
   /** The owner of the refused key, only for the count of refusals (D80). */
   owner?: { readonly shard: number; readonly account_id: string; readonly key_id: string }
+  /** Counts one more call that is refused with this error (D80). */
+  count?: () => void
   /** The internal cause, for the log only. */
   cause?: unknown
 }

@@ -1,3 +1,4 @@
+import type { GatewayError } from "../errors.ts"
 import type { Owner } from "../ledger/entries.ts"
 import type { Gateway } from "../service/gateway.ts"
 import { faultOf } from "./routing.ts"
@@ -7,9 +8,10 @@ export function countRefusal(
   { ledger }: Pick<Gateway, "ledger">,
   owner: Owner | null,
   error: unknown,
-): unknown {
-  const { code, detail } = faultOf(error)
-  const counted_owner = detail.owner ?? owner
-  ledger.shard(counted_owner?.shard ?? 0).refused({ owner: counted_owner, code })
-  return error
+): GatewayError {
+  const fault = faultOf(error)
+  const refusal = { owner: fault.detail.owner ?? owner, code: fault.code }
+  fault.detail.count = () => ledger.shard(refusal.owner?.shard ?? 0).refused(refusal)
+  fault.detail.count()
+  return fault
 }

@@ -16,6 +16,7 @@ import { ownKeys } from "../routes/own-keys.ts"
 import { quotes } from "../routes/quote.ts"
 import { receipts } from "../routes/receipts.ts"
 import { docs } from "../routes/reference/reference.ts"
+import { RepeatedRefusals } from "../routes/repeated-refusals.ts"
 import { refusal } from "../routes/request-body.ts"
 import { responseCalls } from "../routes/responses.ts"
 import { faultOf, ROUTING } from "../routes/routing.ts"
@@ -33,7 +34,12 @@ const NO_ORIGINS: readonly string[] = []
 const CLIENT_LEFT = 499
 
 /** Mounts the routes and prints errors. Does not listen, so that tests can use `app.handle()`. */
-export function createApp(gateway: Gateway, operators: Operators, audience: Audience = "everyone") {
+export function createApp(
+  gateway: Gateway,
+  operators: Operators,
+  audience: Audience = "everyone",
+  repeated = new RepeatedRefusals(),
+) {
   const originsAt = (path: string) => {
     const { origins } = gateway.config.cors
     return origins.length > 0 && audience !== "operators" && !isForOperators(path) ? origins : NO_ORIGINS
@@ -45,21 +51,24 @@ export function createApp(gateway: Gateway, operators: Operators, audience: Audi
     gateway.metrics.answered(route, status, code)
     gateway.tracer?.answered(request, { route, method: request.method, status, code })
   }
+  const refuse = async (request: Request, fault: GatewayError, path: string, route: string) => {
+    logFault(gateway.log, fault, requestId(request))
+    const origins = originsAt(path)
+    const answer =
+      preflightAnswer(request, fault, origins, requestId(request)) ?? (await refusal(request, fault, gateway))
+    await endRefused(request, answer.status)
+    if (origins.length > 0) showTo(request, answer.headers, origins)
+    answered(request, route, answer.status, fault.code)
+    return answer
+  }
   const app = new Elysia({ name: "tollgate", ...ROUTING })
-    .onError(async ({ error, code, request, path, route, set }) => {
+    .onError(({ error, code, request, path, route, set }) => {
       // The status of the answer counts. With any other Elysia would make a second response of it: a quarter of the time of a refusal.
       set.status = 200
       const fault = code === "NOT_FOUND" ? unknownRoute(audience, path, has_admin) : faultOf(error)
-      logFault(gateway.log, fault, requestId(request))
-      const origins = originsAt(path)
-      const answer =
-        preflightAnswer(request, fault, origins, requestId(request)) ??
-        (await refusal(request, fault, gateway))
-      await endRefused(request, answer.status)
-      if (origins.length > 0) showTo(request, answer.headers, origins)
-      const is_unknown = code === "NOT_FOUND" || fault.code === "method_not_allowed"
-      answered(request, is_unknown ? "unknown" : route, answer.status, fault.code)
-      return answer
+      const label = code === "NOT_FOUND" || fault.code === "method_not_allowed" ? "unknown" : route
+      repeated.add(request, fault, (other) => refuse(other, fault, path, label))
+      return refuse(request, fault, path, label)
     })
     .onAfterHandle(({ request, responseValue, set, path, route }) => {
       const origins = originsAt(path)

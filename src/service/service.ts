@@ -15,6 +15,7 @@ import type { Log } from "../log.ts"
 import { createMetrics, type Metrics } from "../metrics/metrics.ts"
 import { UsageWarnings } from "../metrics/usage-warnings.ts"
 import { IdentityProvider } from "../oidc/identity-provider.ts"
+import { RepeatedRefusals } from "../routes/repeated-refusals.ts"
 import { checkpoint } from "../settlement/settle.ts"
 import type { MetricsPush } from "../traces/metrics-push.ts"
 import type { Tracer } from "../traces/trace.ts"
@@ -254,8 +255,10 @@ function listen(gateway: Gateway, operators: Operators, options: ServiceOptions)
   const { host, port, admin, log } = options
   const shared = options.worker !== undefined
   const open = (audience: Audience, address: Listening) => {
-    const app = createApp(gateway, operators, audience)
-    return new Server(app, { ...address, literal: operatorPaths(app) })
+    const repeated = new RepeatedRefusals()
+    const app = createApp(gateway, operators, audience, repeated)
+    const handle = (request: Request) => repeated.answer(request) ?? app.handle(request)
+    return new Server({ handle }, { ...address, literal: operatorPaths(app) })
   }
   const address = { host, port, shared, settings: SETTINGS }
   if (admin === null) return { server: open("everyone", address), admin_server: null }
