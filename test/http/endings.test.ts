@@ -12,9 +12,9 @@ import {
   usageChunk,
 } from "../support/provider.ts"
 import { chatBody } from "../support/request.ts"
+import { CANARY } from "./harness.ts"
 import {
   BROKEN,
-  CANARY,
   CHARGED,
   closed,
   errorEvent,

@@ -12,8 +12,8 @@ import {
 } from "../support/provider.ts"
 import { chatBody } from "../support/request.ts"
 import { send } from "./client.ts"
+import { CANARY } from "./harness.ts"
 import {
-  CANARY,
   estimated,
   expectCut,
   expectLedger,

@@ -2,27 +2,13 @@ import { expect, test } from "bun:test"
 import { parseUsd, printUsd } from "../../src/money.ts"
 import { SETTLE_WAIT_MS } from "../../src/settlement/settle.ts"
 import type { Answer } from "../support/answer.ts"
-import {
-  type CallRecord,
-  type ConfigChanges,
-  PROVIDER_KEY,
-  startGateway,
-  type TestGateway,
-  until,
-} from "../support/gateway.ts"
-import {
-  json,
-  type Provider,
-  type RecordedRequest,
-  type Script,
-  sse,
-  sseEvent,
-  startProvider,
-} from "../support/provider.ts"
+import { type CallRecord, PROVIDER_KEY, until } from "../support/gateway.ts"
+import { json, type RecordedRequest, type Script, sse, sseEvent } from "../support/provider.ts"
 import { chatBody } from "../support/request.ts"
 import { ofFile } from "../support/test-gateway.ts"
 import { type Client, type Sending, send } from "./client.ts"
 import { type Code, expectError, ownHeaders } from "./errors.ts"
+import { CANARY, type Harness, openHarness } from "./harness.ts"
 
 /** Keeps the gateway's own comments out of streams whose bytes are compared. */
 export const NO_COMMENTS = { stream: { keepalive: "60s", commit_after: "60s", stall: "30s" } }
@@ -75,22 +61,21 @@ export interface Running {
   sidesOnceClosed(): Promise<Sides>
 }
 
-/** A whole gateway between a scripted provider and raw-socket clients. */
-export interface Stage {
-  readonly gateway: TestGateway
-  readonly provider: Provider
+/** A harness whose provider answers what a trial says, and nothing else. */
+export interface Stage extends Harness {
   begin(trial: Trial): Promise<Running>
   run(trial: Trial): Promise<Sides>
-  /** Drains the gateway, and fails when its ledger is not exact or a script met no request. */
-  close(): Promise<void>
 }
 
-export async function openStage(changesFor: (provider_url: string) => ConfigChanges): Promise<Stage> {
-  const provider = await startProvider()
-  const gateway = await startGateway(provider, changesFor(provider.url))
+export async function openStage(...changes: Parameters<typeof openHarness>): Promise<Stage> {
+  const harness = await openHarness(...changes)
+  const { gateway, provider } = harness
+  provider.reply(() => {
+    throw new Error("a request met no script")
+  })
 
   async function begin({ script, body = chatBody(), usd = "1", sending }: Trial): Promise<Running> {
-    const { id: account_id, key } = await gateway.account(usd)
+    const { id: account_id, key } = await harness.account(usd)
     const before = provider.requests.length
     if (script !== undefined) provider.replyOnce(script)
     const client = send(gateway.url, key, body, sending)
@@ -121,18 +106,7 @@ export async function openStage(changesFor: (provider_url: string) => ConfigChan
     }
   }
 
-  return {
-    gateway,
-    provider,
-    begin,
-    run: async (trial) => (await begin(trial)).sides(),
-    async close() {
-      const { violations, open_holds } = await gateway.audit()
-      await gateway.stop()
-      await provider.stop()
-      expect({ violations, open_holds }).toEqual({ violations: [], open_holds: 0 })
-    },
-  }
+  return { ...harness, begin, run: async (trial) => (await begin(trial)).sides() }
 }
 
 /** The stage of a test file, closed after its last test. */
@@ -270,9 +244,6 @@ export const closed = (...events: readonly unknown[]) => sse(events, { done: fal
 export function streamText(...events: readonly unknown[]): string {
   return events.map((event) => (typeof event === "string" ? event : sseEvent(event))).join("")
 }
-
-/** Stands in bodies that the client must not see. */
-export const CANARY = "canary-7d41"
 
 /** An error (D16), and nothing of what the provider said. */
 export function seesError(code: Code): Sees {
