@@ -5,7 +5,7 @@ import { respond } from "../../src/demo/responses.ts"
 import { PrefixCache, promptTokens } from "../../src/demo/tokens.ts"
 import { parseUsd, printUsd } from "../../src/money.ts"
 import type { Role } from "../../src/wire/roles.ts"
-import { ADMIN_TOKEN, type ConfigChanges, startGateway } from "../support/gateway.ts"
+import { ADMIN_TOKEN, type ConfigChanges, endSound, startGateway } from "../support/gateway.ts"
 import { type Exchange, json, startProvider } from "../support/provider.ts"
 import { postJson } from "../support/request.ts"
 import { ofFile } from "../support/test-gateway.ts"
@@ -90,7 +90,7 @@ function configuration(url: string): ConfigChanges {
 }
 
 /** A gateway with the file of docs/configuration.md before a provider that answers as the demo's does, and the reference that it serves. */
-export async function openStage() {
+async function openStage() {
   const provider = await startProvider()
   const cache = new PrefixCache()
   provider.reply((exchange) => answer(exchange, cache))
@@ -206,8 +206,7 @@ export async function openStage() {
       }
     },
     async close() {
-      await gateway.stop()
-      await provider.stop()
+      await endSound(gateway, provider)
     },
   }
 }

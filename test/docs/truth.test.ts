@@ -1,11 +1,11 @@
-import { afterAll, describe, expect, test } from "bun:test"
+import { describe, expect, test } from "bun:test"
 import { catalogue } from "../../src/errors.ts"
 import { misfit } from "./json-schema.ts"
 import { unlike } from "./likeness.ts"
 import { provocations } from "./provocations.ts"
 import { answersOf, type Entry, errorsOf, type Media, requiredQuery } from "./reference.ts"
 import { preparations, scenes, unchanged } from "./scenes.ts"
-import { type Answer, type Asking, openStage } from "./stage.ts"
+import { type Answer, type Asking, testStage } from "./stage.ts"
 
 /**
  * The examples of the API reference are tested to be true: every request of every operation is sent to a real gateway, and every
@@ -13,12 +13,7 @@ import { type Answer, type Asking, openStage } from "./stage.ts"
  * without a line of its own, as long as its examples come from its own requests.
  */
 
-const stage = await openStage()
-afterAll(async () => {
-  const { violations, open_holds } = await stage.gateway.audit()
-  await stage.close()
-  expect({ violations, open_holds }).toEqual({ violations: [], open_holds: 0 })
-})
+const stage = await testStage()
 
 /** The requests of an operation: one for each example of its body; without a body, one for each word of its parameters. */
 function requestsOf(entry: Entry): { title: string; asking: Asking }[] {

@@ -4,6 +4,7 @@ import {
   ADMIN_TOKEN,
   CHAT,
   type ConfigChanges,
+  endSound,
   MESSAGES,
   PROVIDER_KEY,
   startGateway,
@@ -108,10 +109,7 @@ export async function openHarness(
       expect(await state()).toEqual(before)
     },
     async close() {
-      const { violations, open_holds } = await gateway.audit()
-      await gateway.stop()
-      await provider.stop()
-      expect({ violations, open_holds }).toEqual({ violations: [], open_holds: 0 })
+      await endSound(gateway, provider)
       const said = [...answers.map(({ headers, body }) => JSON.stringify(headers) + body), ...gateway.lines]
       expect(said.filter((text) => secrets.some((secret) => text.includes(secret)))).toEqual([])
     },

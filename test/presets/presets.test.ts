@@ -2,7 +2,7 @@ import { afterAll, describe, expect, test } from "bun:test"
 import { operationsOf } from "../../src/config/config.ts"
 import { loadConfig } from "../../src/config/load.ts"
 import { presetNames, presets } from "../../src/presets/presets.ts"
-import { PRICE, startGateway } from "../support/gateway.ts"
+import { endSound, PRICE, startGateway } from "../support/gateway.ts"
 import { aMessage } from "../support/messages.ts"
 import { chatCompletion, json, type Provider, startProvider, usage } from "../support/provider.ts"
 import { postJson } from "../support/request.ts"
@@ -74,10 +74,8 @@ const models = cases.map(([name, { operation, model }]) => {
 const gateway = await startGateway(spare, { upstreams, models })
 const key = (await gateway.account("100")).key
 afterAll(async () => {
-  const { violations, open_holds } = await gateway.audit()
-  await gateway.stop()
-  await Promise.all([spare, ...providers.values()].map((provider) => provider.stop()))
-  expect({ violations, open_holds }).toEqual({ violations: [], open_holds: 0 })
+  await endSound(gateway, spare)
+  await Promise.all([...providers.values()].map((provider) => provider.stop()))
 })
 
 const PROMPT = "Tell me in a few words how this call is billed."

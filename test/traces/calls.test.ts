@@ -1,6 +1,15 @@
 import { afterAll, beforeEach, describe, expect, test } from "bun:test"
 import type { CallBody } from "../../src/wire/admin.ts"
-import { CHAT, chat, chatModel, MESSAGES, PROVIDER_KEY, startGateway, until } from "../support/gateway.ts"
+import {
+  CHAT,
+  chat,
+  chatModel,
+  endSound,
+  MESSAGES,
+  PROVIDER_KEY,
+  startGateway,
+  until,
+} from "../support/gateway.ts"
 import { chatCompletion, chatWords, json, sse, startProvider, usage } from "../support/provider.ts"
 import { type CollectedSpan, startCollector } from "./collector.ts"
 import { tracing } from "./tracing.ts"
@@ -44,11 +53,8 @@ beforeEach(() => {
   provider.reply(json(200, chatCompletion(CANARY, { usage: usage(10, 5, 4) })))
 })
 afterAll(async () => {
-  const { violations, open_holds } = await gateway.audit()
-  await gateway.stop()
-  await provider.stop()
+  await endSound(gateway, provider)
   await collector.stop()
-  expect({ violations, open_holds }).toEqual({ violations: [], open_holds: 0 })
   const said = [
     ...collector.posts.map(
       ({ bytes, headers }) => Buffer.from(bytes).toString("latin1") + JSON.stringify([...headers]),
