@@ -1,17 +1,37 @@
 import { afterEach, beforeEach, describe } from "bun:test"
+import type { Socket } from "bun"
 import type { Route, Upstream } from "../../src/config/config.ts"
 import { GatewayError } from "../../src/errors.ts"
 import { chat } from "../../src/operations/chat.ts"
 import { CircuitBreakers } from "../../src/upstream/circuit-breakers.ts"
 import { type Attempts, forward, type Outgoing } from "../../src/upstream/forward.ts"
+import { Opening, type ServerOrigin } from "../../src/upstream/http/opening.ts"
+import type { SocketOwner } from "../../src/upstream/http/socket.ts"
+import type { ConnectFailed } from "../../src/upstream/http/transport.ts"
 import type { Body } from "../../src/upstream/reply.ts"
-import { chatCompletion, json, type Script } from "../support/provider.ts"
+import { chatCompletion, json, type Provider, type Script, startProvider } from "../support/provider.ts"
 import { thrown } from "../support/thrown.ts"
 import { anUpstream, type UpstreamParts } from "../support/upstream.ts"
 
 /** What the tests of this room call with. */
 
 export const API_KEY = "sk-upstream-canary-7f3a"
+
+/** The providers of a test, in the files that ask for them. */
+export let first: Provider
+export let second: Provider
+
+/** Gives each test of a file two providers of its own. */
+export function newProviders(): void {
+  beforeEach(async () => {
+    first = await startProvider()
+    second = await startProvider()
+  })
+  afterEach(async () => {
+    await first.stop()
+    await second.stop()
+  })
+}
 
 type Transport = Upstream["transport"]
 
@@ -96,6 +116,25 @@ export async function failure(call: Promise<unknown>): Promise<GatewayError> {
   const error = await thrown(call)
   if (!(error instanceof GatewayError)) throw error
   return error
+}
+
+/** The address that a connection has got, or why there is none; the names that are looked up are `asked`. */
+export function opened(
+  origin: ServerOrigin,
+  addresses: readonly string[],
+  asked: string[] = [],
+): Promise<string | ConnectFailed> {
+  return new Promise((resolve) => {
+    const lookUp = async (hostname: string) => {
+      asked.push(hostname)
+      return addresses
+    }
+    const open = (socket: Socket<SocketOwner>) => {
+      resolve(socket.remoteAddress)
+      socket.terminate()
+    }
+    new Opening(origin, 5_000, { open, fail: resolve }, lookUp)
+  })
 }
 
 /** The whole of a reply's body. */

@@ -3,28 +3,21 @@ import { connect, createServer } from "node:net"
 import type { Upstream } from "../../src/config/config.ts"
 import { CircuitBreakers } from "../../src/upstream/circuit-breakers.ts"
 import type { Attempts } from "../../src/upstream/forward.ts"
-import { Opening } from "../../src/upstream/http/opening.ts"
-import type { ConnectFailed } from "../../src/upstream/http/transport.ts"
 import { takes } from "../support/fair-clock.ts"
-import { type Provider, startProvider } from "../support/provider.ts"
-import { answers, failure, routes, send, textOf, upstream } from "./calling.ts"
+import { answers, failure, newProviders, opened, routes, second, send, textOf, upstream } from "./calling.ts"
 import { Listeners } from "./listeners.ts"
 
 const CONNECT_MS = 300
 /** Besides `connect`, for the call itself, on a machine that does other things. */
 const MARGIN_MS = 100
 
-let second: Provider
+newProviders()
 const listeners = new Listeners()
 const processes: Bun.Subprocess[] = []
-beforeEach(async () => {
-  second = await startProvider()
-  second.reply(answers)
-})
-afterEach(async () => {
+beforeEach(() => second.reply(answers))
+afterEach(() => {
   listeners.close()
   for (const process of processes.splice(0)) process.kill("SIGKILL")
-  await second.stop()
 })
 
 /** The port of a listener whose accept queue is full: the kernel drops what else asks for a connection. */
@@ -80,21 +73,8 @@ describe("D31 an upstream that cannot be connected to costs no more than `connec
 })
 
 describe("D59 the addresses of a name", () => {
-  const open = (origin: number, addresses: readonly string[], connect_ms = 5_000) =>
-    new Promise<string | ConnectFailed>((resolve) => {
-      new Opening(
-        { hostname: "provider.test", port: origin, tls: null },
-        connect_ms,
-        {
-          open: (socket) => {
-            resolve(socket.remoteAddress)
-            socket.terminate()
-          },
-          fail: resolve,
-        },
-        async () => addresses,
-      )
-    })
+  const open = (port: number, addresses: readonly string[], asked?: string[]) =>
+    opened({ hostname: "provider.test", port, tls: null }, addresses, asked)
 
   test("one that refuses: the next is tried at once", async () => {
     const port = await listeners.listen(createServer())
@@ -117,20 +97,7 @@ describe("D59 the addresses of a name", () => {
   test("the name is looked up for each connection", async () => {
     const port = await listeners.listen(createServer())
     const asked: string[] = []
-    const look = () =>
-      new Promise((resolve) => {
-        new Opening(
-          { hostname: "provider.test", port, tls: null },
-          5_000,
-          { open: resolve, fail: resolve },
-          async (hostname) => {
-            asked.push(hostname)
-            return ["127.0.0.1"]
-          },
-        )
-      })
-    await look()
-    await look()
+    for (let times = 0; times < 2; times++) await open(port, ["127.0.0.1"], asked)
     expect(asked).toEqual(["provider.test", "provider.test"])
   })
 })

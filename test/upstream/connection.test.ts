@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, describe, expect, spyOn, test } from "bun:test"
+import { describe, expect, spyOn, test } from "bun:test"
 import { randomBytes } from "node:crypto"
 import { brotliCompressSync, constants, createGzip, deflateSync, gzipSync, zstdCompressSync } from "node:zlib"
 import type { Upstream } from "../../src/config/config.ts"
@@ -6,28 +6,25 @@ import type { Outgoing } from "../../src/upstream/forward.ts"
 import { sessionOf } from "../../src/upstream/http/fetch.ts"
 import { drainBody } from "../../src/upstream/reply.ts"
 import { within } from "../support/fair-clock.ts"
-import {
-  chatWords,
-  type Exchange,
-  heldBack,
-  json,
-  type Provider,
-  type Script,
-  silent,
-  sse,
-  startProvider,
-} from "../support/provider.ts"
+import { chatWords, type Exchange, heldBack, json, type Script, silent, sse } from "../support/provider.ts"
 import { thrown } from "../support/thrown.ts"
-import { answers, describeBoth, failure, routes, send, textOf, upstream } from "./calling.ts"
+import {
+  answers,
+  describeBoth,
+  failure,
+  first,
+  newProviders,
+  routes,
+  second,
+  send,
+  textOf,
+  upstream,
+} from "./calling.ts"
 
-let provider: Provider
-beforeEach(async () => {
-  provider = await startProvider()
-})
-afterEach(() => provider.stop())
+newProviders()
 
 function call(overrides: Partial<Outgoing> = {}, place: Partial<Upstream> = {}) {
-  return send(routes(upstream(provider.url, place)), { stream: true, ...overrides })
+  return send(routes(upstream(first.url, place)), { stream: true, ...overrides })
 }
 
 /** What was sent over loopback is read in the next turn of the event loop. */
@@ -54,10 +51,10 @@ const stream =
 
 describeBoth("a connection is used again", () => {
   test("by 20 JSON calls in a row", async () => {
-    provider.reply(answers)
+    first.reply(answers)
     for (let n = 0; n < 20; n++) await textOf((await call({ stream: false })).body)
-    expect(provider.requests).toHaveLength(20)
-    expect(provider.connections.opened).toBe(1)
+    expect(first.requests).toHaveLength(20)
+    expect(first.connections.opened).toBe(1)
   })
 
   const endings: [name: string, script: Script][] = [
@@ -66,14 +63,14 @@ describeBoth("a connection is used again", () => {
     ["after a comment", stream((exchange) => exchange.chunk(": bye\n\n").then(() => exchange.end()))],
   ]
   test.each(endings)("by 10 streams in a row that end %s after their [DONE]", async (_name, script) => {
-    provider.reply(script)
+    first.reply(script)
     for (let n = 0; n < 10; n++) {
       const reply = await call()
       await drainBody(await readToDone(reply))
       reply.body.cancel()
     }
-    expect(provider.requests).toHaveLength(10)
-    expect(provider.connections.opened).toBe(1)
+    expect(first.requests).toHaveLength(10)
+    expect(first.connections.opened).toBe(1)
   })
 
   const slowly =
@@ -89,35 +86,33 @@ describeBoth("a connection is used again", () => {
   test("after a refusal, read or not, even when its body is slow", async () => {
     const statuses = [400, 404, 422, 401, 403, 429, 500, 503, 307]
     for (const [n, status] of statuses.entries()) {
-      provider.replyOnce(slowly(status))
+      first.replyOnce(slowly(status))
       await call().catch(() => {})
-      await (await provider.exchange(n + 1)).ended
+      await (await first.exchange(n + 1)).ended
       await arrival()
     }
-    expect(provider.requests).toHaveLength(9)
-    expect(provider.connections.opened).toBe(1)
+    expect(first.requests).toHaveLength(9)
+    expect(first.connections.opened).toBe(1)
   })
 
   test("after a refusal that was passed on to the next upstream", async () => {
-    const second = await startProvider()
     second.reply(answers)
-    const both = routes(upstream(provider.url), upstream(second.url, { name: "second" }))
+    const both = routes(upstream(first.url), upstream(second.url, { name: "second" }))
     for (const n of [1, 2, 3]) {
-      provider.replyOnce(slowly(503))
+      first.replyOnce(slowly(503))
       await textOf((await send(both)).body)
-      await (await provider.exchange(n)).ended
+      await (await first.exchange(n)).ended
       await arrival()
     }
-    expect(provider.connections.opened).toBe(1)
-    await second.stop()
+    expect(first.connections.opened).toBe(1)
   })
 
   test("and cancelling a reply that has ended leaves its next user alone", async () => {
-    provider.replyOnce(answers)
+    first.replyOnce(answers)
     const earlier = await call()
     await textOf(earlier.body)
     const gate = Promise.withResolvers<void>()
-    provider.replyOnce(async (exchange) => {
+    first.replyOnce(async (exchange) => {
       await exchange.head(200)
       await exchange.chunk("half ")
       await gate.promise
@@ -125,7 +120,7 @@ describeBoth("a connection is used again", () => {
       await exchange.end()
     })
     const later = await call()
-    expect(provider.requests[1]?.connection).toBe(1)
+    expect(first.requests[1]?.connection).toBe(1)
     earlier.body.cancel()
     gate.resolve()
     expect(await textOf(later.body)).toBe("half whole")
@@ -151,9 +146,9 @@ describe("a rest that does not end after [DONE] is cut", () => {
     ["a reset", (exchange) => Bun.sleep(20).then(() => exchange.reset())],
   ]
   test.each(rows)("%s", async (_name, after) => {
-    provider.reply(stream(after))
+    first.reply(stream(after))
     const reader = await readToDone(await call())
-    const exchange = await provider.exchange(1)
+    const exchange = await first.exchange(1)
     const cut = within(500, exchange.closed)
     await drainBody(reader)
     expect(await cut).toBe(true)
@@ -171,23 +166,21 @@ describeBoth("a refusal whose body does not end is cut", () => {
     }
 
   test("when nothing of it is told", async () => {
-    provider.reply(endless(503))
+    first.reply(endless(503))
     expect(await thrown(call())).toMatchObject({ code: "upstream_unavailable" })
-    const exchange = await provider.exchange(1)
+    const exchange = await first.exchange(1)
     expect(await within(600, exchange.closed)).toBe(true)
     expect(exchange.closed_by).toBe("gateway")
   })
 
   test("when it was passed on", async () => {
-    const second = await startProvider()
-    provider.reply(endless(500))
+    first.reply(endless(500))
     second.reply(answers)
-    const both = routes(upstream(provider.url), upstream(second.url, { name: "second" }))
+    const both = routes(upstream(first.url), upstream(second.url, { name: "second" }))
     await textOf((await send(both)).body)
-    const exchange = await provider.exchange(1)
+    const exchange = await first.exchange(1)
     expect(await within(600, exchange.closed)).toBe(true)
     expect(exchange.closed_by).toBe("gateway")
-    await second.stop()
   })
 })
 
@@ -196,7 +189,7 @@ describeBoth("an abandoned call closes its connection within 250 ms and throws i
 
   test("before it began: nothing is sent", async () => {
     expect(await thrown(call({ signal: AbortSignal.abort(reason) }))).toBe(reason)
-    expect(provider.connections.opened).toBe(0)
+    expect(first.connections.opened).toBe(0)
   })
 
   const waits: [name: string, script: Script][] = [
@@ -211,10 +204,10 @@ describeBoth("an abandoned call closes its connection within 250 ms and throws i
     ],
   ]
   test.each(waits)("%s", async (_name, script) => {
-    provider.reply(script)
+    first.reply(script)
     const leaving = new AbortController()
     const outcome = call({ signal: leaving.signal }).catch((error: unknown) => error)
-    const exchange = await provider.exchange(1)
+    const exchange = await first.exchange(1)
     await Bun.sleep(30)
     const cut = within(250, exchange.closed)
     leaving.abort(reason)
@@ -224,16 +217,14 @@ describeBoth("an abandoned call closes its connection within 250 ms and throws i
   })
 
   test("no further upstream is asked", async () => {
-    const second = await startProvider()
-    provider.reply(silent())
+    first.reply(silent())
     const leaving = new AbortController()
-    const both = routes(upstream(provider.url), upstream(second.url, { name: "second" }))
+    const both = routes(upstream(first.url), upstream(second.url, { name: "second" }))
     const outcome = send(both, { signal: leaving.signal }).catch((error: unknown) => error)
-    await provider.exchange(1)
+    await first.exchange(1)
     leaving.abort(reason)
     expect(await outcome).toBe(reason)
     expect(second.connections.opened).toBe(0)
-    await second.stop()
   })
 })
 
@@ -259,11 +250,11 @@ describeBoth("a reply that is given up closes its connection within 250 ms", () 
     ["in silence, unread", quiet, false],
   ]
   test.each(rows)("%s", async (_name, script, reads) => {
-    provider.reply(script)
+    first.reply(script)
     for (const by of ["cancel", "signal"] as const) {
       const leaving = new AbortController()
       const reply = await call({ signal: leaving.signal })
-      const exchange = await provider.exchange(provider.exchanges.length)
+      const exchange = await first.exchange(first.exchanges.length)
       const text = reads ? textOf(reply.body).catch((error: unknown) => error) : null
       await Bun.sleep(20)
       const cut = within(250, exchange.closed)
@@ -279,19 +270,19 @@ describeBoth("a reply that is given up closes its connection within 250 ms", () 
 
 describeBoth("what is sent once, and at once", () => {
   test("a provider that dies on a used connection sees the request once (reliability F10)", async () => {
-    provider.replyOnce(answers, (exchange) => exchange.reset())
+    first.replyOnce(answers, (exchange) => exchange.reset())
     await textOf((await call()).body)
     expect(await thrown(call())).toMatchObject({ code: "upstream_error" })
-    expect((await provider.exchange(2)).request.connection).toBe(1)
+    expect((await first.exchange(2)).request.connection).toBe(1)
     await Bun.sleep(50)
-    expect(provider.requests).toHaveLength(2)
+    expect(first.requests).toHaveLength(2)
   })
 
   test("200 calls at once, each on a connection of its own, all answered", async () => {
     const gate = heldBack(answers)
-    provider.reply(gate.held)
+    first.reply(gate.held)
     const calls = Array.from({ length: 200 }, () => call({ stream: false }).then(({ body }) => textOf(body)))
-    await provider.exchange(200)
+    await first.exchange(200)
     gate.release()
     expect(new Set(await Promise.all(calls))).toHaveLength(1)
   })
@@ -313,42 +304,42 @@ describe("D59 an idle connection is used again while the server keeps it", () =>
     ["with a Keep-Alive that says no time", kept("max=5"), {}, 1],
   ]
   test.each(rows)("%s", async (_name, script, place, opened) => {
-    provider.reply(script)
+    first.reply(script)
     await textOf((await call({}, place)).body)
     await Bun.sleep(50)
     await textOf((await call({}, place)).body)
-    expect(provider.connections.opened).toBe(opened)
+    expect(first.connections.opened).toBe(opened)
   })
 
   test("by fetch, but for a minute no more once one was lost", async () => {
-    provider.reply(answers)
-    provider.replyOnce(answers, (exchange) => exchange.reset())
-    const place = routes(upstream(provider.url, { transport: "fetch" }))
+    first.reply(answers)
+    first.replyOnce(answers, (exchange) => exchange.reset())
+    const place = routes(upstream(first.url, { transport: "fetch" }))
     const once = async () => await textOf((await send(place)).body)
     await once()
     expect(await thrown(once())).toMatchObject({ code: "upstream_error" })
     for (let n = 0; n < 2; n++) await once()
-    expect(provider.requests.map(({ connection }) => connection)).toEqual([1, 1, 2, 3])
+    expect(first.requests.map(({ connection }) => connection)).toEqual([1, 1, 2, 3])
   })
 
   test("by fetch, and one that the server has closed is not used", async () => {
-    provider.reply(answers)
-    const place = routes(upstream(provider.url, { transport: "fetch" }))
+    first.reply(answers)
+    const place = routes(upstream(first.url, { transport: "fetch" }))
     const once = async () => await textOf((await send(place)).body)
     for (let n = 0; n < 2; n++) {
       await once()
       await once()
-      const used = provider.exchanges.at(-1)
+      const used = first.exchanges.at(-1)
       used?.close()
       await used?.closed
     }
-    expect(provider.requests.map(({ connection }) => connection)).toEqual([1, 1, 2, 2])
+    expect(first.requests.map(({ connection }) => connection)).toEqual([1, 1, 2, 2])
   })
 
   test.each([
-    ["https://provider.test", null, 30],
-    ["http://provider.test", null, 4],
-    ["https://provider.test", 9_000, 9],
+    ["https://first.test", null, 30],
+    ["http://first.test", null, 4],
+    ["https://first.test", 9_000, 9],
   ])("by fetch: %s with idle_connection %p", (base_url, idle_connection_ms, idle_s) => {
     const options: unknown[] = []
     const { FetchSession } = Bun
@@ -362,7 +353,7 @@ describe("D59 an idle connection is used again while the server keeps it", () =>
   })
 
   test("for 4 s where neither says a time, without TLS", async () => {
-    provider.reply(answers)
+    first.reply(answers)
     const real = performance.now.bind(performance)
     for (const [later_ms, opened] of [
       [3_000, 1],
@@ -373,12 +364,12 @@ describe("D59 an idle connection is used again while the server keeps it", () =>
       const clock = spyOn(performance, "now").mockImplementation(() => real() + later_ms)
       await textOf((await call()).body)
       clock.mockRestore()
-      expect(provider.connections.opened).toBe(opened)
+      expect(first.connections.opened).toBe(opened)
     }
   })
 
   test("a server that closes right after each answer fails no call; the first that does not costs 20 ms", async () => {
-    provider.reply(async (exchange) => {
+    first.reply(async (exchange) => {
       await answers(exchange)
       setTimeout(() => exchange.close(), 8)
     })
@@ -386,23 +377,23 @@ describe("D59 an idle connection is used again while the server keeps it", () =>
       for (let n = 0; n < 5; n++) await textOf((await call()).body)
     })
     await Promise.all(rounds)
-    expect(provider.requests).toHaveLength(40)
-    expect(provider.connections.opened).toBe(40)
-    provider.reply(answers)
+    expect(first.requests).toHaveLength(40)
+    expect(first.connections.opened).toBe(40)
+    first.reply(answers)
     for (let n = 0; n < 5; n++) await textOf((await call()).body)
-    expect(provider.connections.opened).toBe(41)
+    expect(first.connections.opened).toBe(41)
   })
 
   test("its end is noticed before it is used: at once after the answer, and after some time", async () => {
     for (const idle_ms of [0, 600]) {
-      provider.reply(answers)
+      first.reply(answers)
       await textOf((await call()).body)
-      const used = provider.exchanges.at(-1)
+      const used = first.exchanges.at(-1)
       if (idle_ms > 0) await Bun.sleep(idle_ms)
       used?.close()
       await textOf((await call()).body)
     }
-    expect(provider.requests.map(({ connection }) => connection)).toEqual([1, 2, 2, 3])
+    expect(first.requests.map(({ connection }) => connection)).toEqual([1, 2, 2, 3])
   })
 })
 
@@ -415,7 +406,7 @@ describeBoth("D59 a body that does not come whole is an error where the transpor
     ["shorter than its length", "HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\n{}", "close", true],
   ]
   test.each(rows)("%s", async (_name, answer, end, told_by_fetch) => {
-    provider.reply(async (exchange) => {
+    first.reply(async (exchange) => {
       await exchange.raw(answer)
       await arrival()
       exchange[end]()
@@ -464,17 +455,17 @@ describe("D25 an answer that is compressed all the same is decoded", () => {
 
   test.each(codings)("%s: the whole body, a refusal, and what came of a cut one", async (coding, encode) => {
     const text = "data: {}\n\n".repeat(5_000)
-    provider.replyOnce(coded(200, coding, encode(Buffer.from(text))))
+    first.replyOnce(coded(200, coding, encode(Buffer.from(text))))
     const reply = await call()
     expect(reply.length).toBeNull()
     expect(await textOf(reply.body)).toBe(text)
 
-    provider.replyOnce(coded(400, coding, encode(Buffer.from('{"error":{"message":"Too hot."}}'))))
+    first.replyOnce(coded(400, coding, encode(Buffer.from('{"error":{"message":"Too hot."}}'))))
     expect((await failure(call())).message).toBe("Too hot.")
 
     const noise = Buffer.from(randomBytes(150_000).toString("hex"))
     const body = encode(noise)
-    provider.replyOnce(coded(200, coding, body, body.length - 100))
+    first.replyOnce(coded(200, coding, body, body.length - 100))
     const cut = (await call()).body
     let came_bytes = 0
     const error = await thrown(
@@ -488,7 +479,7 @@ describe("D25 an answer that is compressed all the same is decoded", () => {
 
   test("an event is read as soon as it comes", async () => {
     const zip = createGzip()
-    provider.replyOnce(async (exchange) => {
+    first.replyOnce(async (exchange) => {
       await exchange.head(200, { "content-encoding": "gzip" })
       zip.on("data", (part: Buffer) => void exchange.chunk(part))
       zip.write("data: first\n\n")
@@ -497,6 +488,6 @@ describe("D25 an answer that is compressed all the same is decoded", () => {
     const { body } = await call({ stream: true })
     expect(Buffer.from((await body.read()) ?? []).toString()).toBe("data: first\n\n")
     body.cancel()
-    await (await provider.exchange(1)).closed
+    await (await first.exchange(1)).closed
   })
 })

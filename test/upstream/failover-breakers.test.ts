@@ -1,16 +1,23 @@
-import { afterEach, beforeEach, describe, expect, test } from "bun:test"
+import { describe, expect, test } from "bun:test"
 import { readFileSync } from "node:fs"
 import { join } from "node:path"
 import { CircuitBreakers } from "../../src/upstream/circuit-breakers.ts"
-import { json, type Provider, type Script, silent, sse, startProvider } from "../support/provider.ts"
+import { json, type Script, silent, sse } from "../support/provider.ts"
 import { thrown } from "../support/thrown.ts"
-import { failure, hasty, outgoing, resets, routes, send, textOf, upstream } from "./calling.ts"
+import {
+  failure,
+  first,
+  hasty,
+  newProviders,
+  outgoing,
+  resets,
+  routes,
+  send,
+  textOf,
+  upstream,
+} from "./calling.ts"
 
-let first: Provider
-beforeEach(async () => {
-  first = await startProvider()
-})
-afterEach(() => first.stop())
+newProviders()
 
 describe("D33 the breakers", () => {
   const opens: [name: string, script: Script, opens: boolean][] = [

@@ -1,32 +1,26 @@
-import { afterEach, beforeEach, expect, test } from "bun:test"
+import { expect, test } from "bun:test"
 import { createServer } from "node:net"
 import { type ErrorCode, errorBody } from "../../src/errors.ts"
 import { CircuitBreakers } from "../../src/upstream/circuit-breakers.ts"
 import type { Attempts } from "../../src/upstream/forward.ts"
-import { json, type Provider, type Script, silent, startProvider } from "../support/provider.ts"
+import { json, type Script, silent, startProvider } from "../support/provider.ts"
 import {
   API_KEY,
   closes,
   describeBoth,
   failure,
+  first,
   hasty,
+  newProviders,
   raw,
   resets,
   routes,
+  second,
   send,
   upstream,
 } from "./calling.ts"
 
-let first: Provider
-let second: Provider
-beforeEach(async () => {
-  first = await startProvider()
-  second = await startProvider()
-})
-afterEach(async () => {
-  await first.stop()
-  await second.stop()
-})
+newProviders()
 
 describeBoth("D17 what a client is told", (transport) => {
   test("the provider's own words and identifiers, without its credential", async () => {

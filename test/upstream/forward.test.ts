@@ -1,9 +1,9 @@
-import { afterEach, beforeEach, describe, expect, test } from "bun:test"
+import { describe, expect, test } from "bun:test"
 import type { Route } from "../../src/config/config.ts"
 import { CircuitBreakers } from "../../src/upstream/circuit-breakers.ts"
 import type { Outcome } from "../../src/upstream/forward.ts"
 import { within } from "../support/fair-clock.ts"
-import { json, type Provider, type Script, silent, sse, startProvider } from "../support/provider.ts"
+import { json, type Script, silent, sse, startProvider } from "../support/provider.ts"
 import { thrown } from "../support/thrown.ts"
 import {
   API_KEY,
@@ -11,25 +11,19 @@ import {
   closes,
   describeBoth,
   failure,
+  first,
   hasty,
+  newProviders,
   raw,
   resets,
   routes,
+  second,
   send,
   textOf,
   upstream,
 } from "./calling.ts"
 
-let first: Provider
-let second: Provider
-beforeEach(async () => {
-  first = await startProvider()
-  second = await startProvider()
-})
-afterEach(async () => {
-  await first.stop()
-  await second.stop()
-})
+newProviders()
 
 const other = (overrides = {}) => upstream(second.url, { name: "second", api_key: "sk-second", ...overrides })
 

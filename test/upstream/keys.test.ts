@@ -1,28 +1,21 @@
-import { afterEach, beforeEach, describe, expect, test } from "bun:test"
+import { beforeEach, describe, expect, test } from "bun:test"
 import type { Credential, Route, Upstream } from "../../src/config/config.ts"
 import { anyErrors } from "../../src/presets/presets.ts"
 import { meaningOf } from "../../src/upstream/account-errors.ts"
 import { candidatesOf, KeyCooldowns } from "../../src/upstream/candidates.ts"
 import { CircuitBreakers } from "../../src/upstream/circuit-breakers.ts"
 import type { Attempts } from "../../src/upstream/forward.ts"
-import { json, type Provider, type Script, startProvider } from "../support/provider.ts"
+import { json, type Script } from "../support/provider.ts"
 import { anUpstream } from "../support/upstream.ts"
-import { answers, failure, routes, send, textOf, upstream } from "./calling.ts"
+import { answers, failure, first, newProviders, routes, second, send, textOf, upstream } from "./calling.ts"
 
-let provider: Provider
-let second: Provider
+newProviders()
 let now_ms = 0
 let breakers: CircuitBreakers
-beforeEach(async () => {
-  provider = await startProvider()
-  second = await startProvider()
+beforeEach(() => {
   second.reply(answers)
   now_ms = 1_000
   breakers = new CircuitBreakers(() => now_ms)
-})
-afterEach(async () => {
-  await provider.stop()
-  await second.stop()
 })
 
 const key = (name: string, weight = 1): Credential => ({ name, api_key: `sk-${name}`, weight })
@@ -34,12 +27,11 @@ const byKey =
     (scripts[exchange.request.headers.authorization?.replace("Bearer sk-", "") ?? ""] ?? answers)(exchange)
 
 /** The keys that were shown so far. */
-const shown = () => provider.requests.map(({ headers }) => headers.authorization?.replace("Bearer sk-", ""))
+const shown = () => first.requests.map(({ headers }) => headers.authorization?.replace("Bearer sk-", ""))
 
 /** Two keys, of which this affinity prefers `a`. */
 const AFFINITY = "session-2"
-const two = (...others: Upstream[]) =>
-  routes(upstream(provider.url, { keys: [key("a"), key("b")] }), ...others)
+const two = (...others: Upstream[]) => routes(upstream(first.url, { keys: [key("a"), key("b")] }), ...others)
 const backup = () => upstream(second.url, { name: "second" })
 
 async function call(to: readonly [Route, ...Route[]] = two(), seen: (string | null)[] = []): Promise<string> {
@@ -69,7 +61,7 @@ describe("D82 a key that the provider refuses is out for a minute, and the next 
     ],
   ]
   test.each(rows)("%s", async (_name, script, fault) => {
-    provider.reply(byKey({ a: script }))
+    first.reply(byKey({ a: script }))
     const to = two()
     const seen: (string | null)[] = []
     await call(to, seen)
@@ -83,27 +75,27 @@ describe("D82 a key that the provider refuses is out for a minute, and the next 
   })
 
   test("a changed key is asked at once", async () => {
-    provider.reply(byKey({ a: json(401, {}) }))
+    first.reply(byKey({ a: json(401, {}) }))
     await call(two())
     await call(two())
     expect(shown()).toEqual(["a", "b", "a", "b"])
   })
 
   test("all are refused: a 502, and the next call asks again", async () => {
-    provider.reply(json(401, { error: { message: "sk-a" } }))
+    first.reply(json(401, { error: { message: "sk-a" } }))
     const to = two()
     for (let times = 0; times < 2; times++) expect((await failure(call(to))).code).toBe("upstream_error")
     expect(shown()).toEqual(["a", "b", "a", "b"])
   })
 
   test("the next upstream is asked after the last key", async () => {
-    provider.reply(json(401, {}))
+    first.reply(json(401, {}))
     expect(await call(two(backup()))).toBe("second")
     expect(shown()).toEqual(["a", "b"])
   })
 
   test("an empty account of the operator is never shown as the client's (D17)", async () => {
-    provider.reply(json(400, EMPTY))
+    first.reply(json(400, EMPTY))
     const error = await failure(call())
     expect(error.code).toBe("upstream_error")
     expect(error.message).not.toContain("credit")
@@ -111,7 +103,7 @@ describe("D82 a key that the provider refuses is out for a minute, and the next 
 })
 
 test("D82 a page of a firewall, which a client's words can cause, goes to the next upstream, and no key is out", async () => {
-  provider.reply(
+  first.reply(
     byKey({ a: json(403, "\n<!DOCTYPE html><title>Blocked</title>", { "content-type": "text/html" }) }),
   )
   const to = two(backup())
@@ -123,7 +115,7 @@ test("D82 a page of a firewall, which a client's words can cause, goes to the ne
 
 describe("D82 a key with 429 rests for its Retry-After", () => {
   test("for the model alone, and the next key is asked in the same call", async () => {
-    provider.reply(byKey({ a: json(429, {}, { "retry-after": "20" }) }))
+    first.reply(byKey({ a: json(429, {}, { "retry-after": "20" }) }))
     const to = two()
     await call(to)
     await call(to)
@@ -138,7 +130,7 @@ describe("D82 a key with 429 rests for its Retry-After", () => {
 
   test("or for the wait that Gemini names in the body, which the client is told too (D17)", async () => {
     const details = [{ "@type": "type.googleapis.com/google.rpc.RetryInfo", retryDelay: "45.2s" }]
-    provider.reply(byKey({ a: json(429, [{ error: { code: 429, status: "RESOURCE_EXHAUSTED", details } }]) }))
+    first.reply(byKey({ a: json(429, [{ error: { code: 429, status: "RESOURCE_EXHAUSTED", details } }]) }))
     const to = two()
     await call(to)
     await call(to)
@@ -146,12 +138,12 @@ describe("D82 a key with 429 rests for its Retry-After", () => {
     now_ms += 46_000
     await call(to)
     expect(shown().slice(3)).toEqual(["a", "b"])
-    provider.reply(json(429, [{ error: { details } }]))
+    first.reply(json(429, [{ error: { details } }]))
     expect((await failure(call(to))).detail.headers).toEqual({ "retry-after": "46" })
   })
 
   test("without one it does not rest", async () => {
-    provider.reply(byKey({ a: json(429, {}) }))
+    first.reply(byKey({ a: json(429, {}) }))
     const to = two()
     await call(to)
     await call(to)
@@ -159,15 +151,15 @@ describe("D82 a key with 429 rests for its Retry-After", () => {
   })
 
   test("the only key is asked all the same", async () => {
-    provider.reply(json(429, {}, { "retry-after": "20" }))
-    const to = routes(upstream(provider.url))
+    first.reply(json(429, {}, { "retry-after": "20" }))
+    const to = routes(upstream(first.url))
     for (let times = 0; times < 2; times++) expect((await failure(call(to))).status).toBe(429)
-    expect(provider.requests).toHaveLength(2)
+    expect(first.requests).toHaveLength(2)
   })
 })
 
 test("D82 what is not about a key goes to the next upstream, not to the next key", async () => {
-  provider.reply(json(503, {}))
+  first.reply(json(503, {}))
   expect(await call(two(backup()))).toBe("second")
   expect(shown()).toEqual(["a"])
 })

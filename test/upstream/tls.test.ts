@@ -6,11 +6,10 @@ import { join } from "node:path"
 import { createServer as createTlsServer, type TLSSocket, type TlsOptions } from "node:tls"
 import type { Upstream } from "../../src/config/config.ts"
 import { postByFetch } from "../../src/upstream/http/fetch.ts"
-import { Opening } from "../../src/upstream/http/opening.ts"
 import { codeOf, FieldLines } from "../../src/upstream/http/transport.ts"
 import { load, upstream as written } from "../config/small.ts"
 import { thrown } from "../support/thrown.ts"
-import { describeBoth, failure, routes, send, textOf, upstream } from "./calling.ts"
+import { describeBoth, failure, opened, routes, send, textOf, upstream } from "./calling.ts"
 import { certificates, type Pair } from "./certificates.ts"
 import { Listeners } from "./listeners.ts"
 
@@ -129,20 +128,8 @@ describe("D59 a certificate is refused that is not for the name or has expired",
   ]
   test.each(rows)("%s (direct)", async (_what, shown, hostname, code) => {
     const { port } = await secured(shown())
-    const done = Promise.withResolvers<string | null>()
-    new Opening(
-      { hostname, port, tls: trusted },
-      5_000,
-      {
-        open: (socket) => {
-          socket.terminate()
-          done.resolve(null)
-        },
-        fail: (error) => done.resolve(error.code),
-      },
-      async () => ["127.0.0.1"],
-    )
-    expect(await done.promise).toBe(code)
+    const end = await opened({ hostname, port, tls: trusted }, ["127.0.0.1"])
+    expect(typeof end === "string" ? null : end.code).toBe(code)
   })
 
   test.each(rows)("%s (fetch, in a tunnel)", async (_what, shown, hostname, code) => {
