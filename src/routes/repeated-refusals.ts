@@ -1,4 +1,4 @@
-import { announcedBytes, DROPPED_BYTES } from "../admission/unread-bodies.ts"
+import { DROPPED_BYTES, unreadBytes } from "../admission/unread-bodies.ts"
 import type { ErrorCode, GatewayError } from "../errors.ts"
 
 type Refuse = (request: Request) => Promise<Response>
@@ -37,7 +37,7 @@ export class RepeatedRefusals {
 
 /** True for a large body. A repeated call may have an answer that is kept (D43), and a browser needs headers of its own (D40). */
 function mayRepeat({ headers }: Request): boolean {
-  return announcedBytes(headers) > DROPPED_BYTES && !headers.has("idempotency-key") && !headers.has("origin")
+  return unreadBytes(headers) > DROPPED_BYTES && !headers.has("idempotency-key") && !headers.has("origin")
 }
 
 function headOf({ method, url, headers }: Request): string {

@@ -119,6 +119,15 @@ test.each([
   expect(repeated.answer(request)).toBeNull()
 })
 
+test("D112 a call without a body is not refused as one whose body has no length", () => {
+  const bare = (headers: Record<string, string>) =>
+    new Request("http://gateway.test/v1/messages", { method: "POST", headers })
+  const repeated = new RepeatedRefusals()
+  repeated.add(bare({ "transfer-encoding": "chunked" }), refused(), refuse)
+  expect(repeated.answer(bare({ "transfer-encoding": "chunked" }))).not.toBeNull()
+  expect(repeated.answer(bare({}))).toBeNull()
+})
+
 test.each([
   ["for its model", new GatewayError("model_not_found", { count: () => {} }), {}],
   ["before it counts as a call", new GatewayError("overloaded"), {}],
