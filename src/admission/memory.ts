@@ -37,6 +37,7 @@ export class Memory implements AnswerOwner {
   #answer_bytes = 0
   /** Answers that are being read and do not wait. */
   #reading = 0
+  /** By account; the one whose turn is next is first (D78). */
   readonly #waiting = new Map<string, Set<AnswerMemory>>()
   /** Memory that large bodies gave back since the latest collection that was waited for, by account. */
   #freed = new FairShare()
@@ -114,11 +115,13 @@ export class Memory implements AnswerOwner {
   removeWaiting(account_id: string, answer: AnswerMemory): void {
     const waiting = this.#waiting.get(account_id)
     waiting?.delete(answer)
-    if (waiting?.size === 0) this.#waiting.delete(account_id)
+    this.#waiting.delete(account_id)
+    if (waiting !== undefined && waiting.size > 0) this.#waiting.set(account_id, waiting)
   }
 
+  /** Tries the first answer of each account. One that has its memory leaves, and its account goes to the end of this loop. */
   #retryAnswers(): void {
-    for (const answers of this.#waiting.values()) for (const answer of answers) if (!answer.retry()) break
+    for (const [first] of this.#waiting.values()) first?.retry()
   }
 
   /** Gives back bytes of an answer; `are_free`: they need no collection. */

@@ -57,6 +57,21 @@ test("D78 an account with little does not wait for the answers of another", asyn
   modest.free()
 })
 
+test("D78 accounts whose answers wait take turns", async () => {
+  const memory = new Memory(0)
+  const unread = await filled(memory)
+  const order: string[] = []
+  const calls = ["greedy", "greedy", "greedy", "modest"].map(async (account_id) => {
+    const answer = memory.answer(account_id, LIMITS)
+    await answer.hold(SIZE)
+    order.push(account_id)
+    answer.free()
+  })
+  unread.pop()?.free()
+  await Promise.all(calls)
+  expect(order).toEqual(["greedy", "modest", "greedy", "greedy"])
+})
+
 test("D77 answers that came in part and wait for each other go on one by one, each to its end", async () => {
   const memory = new Memory(0)
   let whole = 0
