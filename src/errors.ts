@@ -197,7 +197,7 @@ export const catalogue = {
       "The provider's response is too large to deliver. The call was charged. Request less output, or use streaming.",
     should_retry: false,
     cause:
-      "The provider's JSON answer is larger than `limits.response`, or an event of its stream than `limits.event`, or there was no memory for the answer (`limits.memory`) for 75 seconds, because clients of the account did not read theirs. The rest was not delivered, but the operator pays for it, so the call was charged: by its usage, or by an estimate.",
+      "The provider's JSON answer is larger than `limits.response`, or an event of its stream is larger than `limits.event`, or `limits.memory` had no room for the answer for 75 seconds because clients did not read other answers of the account. The rest was not delivered, but the operator pays for it, so the call was charged: by its usage, or by an estimate.",
     cure: "Ask for less (`n`, `logprobs`, `max_tokens`), or stream. The operator can raise the limits. `x-should-retry: false` tells SDKs not to retry.",
   },
   upstream_error: {
@@ -220,7 +220,7 @@ export const catalogue = {
     message: "The gateway is at capacity. Retry in a few seconds.",
     retry_after_s: 1,
     cause:
-      "The process has `limits.in_flight` calls in progress, or no memory left for the body (`limits.memory`), or the account has its share of either, or too many reads of the account wait, or the gateway shut down before the provider answered.",
+      "The process has `limits.in_flight` calls in progress, or no memory left for the body (`limits.memory`), or the account has its share of either, or too many reads of the account, operator tokens or sign-ins wait, or the gateway shut down before the provider answered.",
     cure: "Retry after `retry-after`; SDKs do this automatically. The operator can add workers or raise the limit.",
   },
   ledger_unavailable: {

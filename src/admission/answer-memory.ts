@@ -1,11 +1,11 @@
 import { LARGE_BYTES } from "../wire/buffers.ts"
 
-/** Longer than a client may read nothing of its own answer (D31), whose memory this one may wait for. */
+/** Longer than a client may go without reading (D31), because its answer may have the memory that this one waits for. */
 const WAIT_MS = 75_000
 
 export interface AnswerOwner {
   takeAnswer(account_id: string, bytes: number, limit_bytes: number, is_reading: boolean): boolean
-  /** Gives back bytes; `are_free`: they need no collection. */
+  /** Gives back bytes. `are_free`: they need no garbage collection. */
   removeAnswer(account_id: string, bytes: number, are_free: boolean): void
   answerReads(is_reading: boolean): void
   addWaiting(account_id: string, answer: AnswerMemory): void
@@ -19,7 +19,7 @@ export class AnswerMemory {
   readonly #limit_bytes: number
   #bytes = 0
   #is_reading = false
-  /** Bytes that it waits for; null if it does not. */
+  /** The bytes that the answer waits for; null if it does not wait. */
   #wanted: { readonly bytes: number; readonly end: (is_there: boolean) => void } | null = null
 
   constructor(owner: AnswerOwner, account_id: string, limit_bytes: number) {
@@ -28,7 +28,10 @@ export class AnswerMemory {
     this.#limit_bytes = limit_bytes
   }
 
-  /** So many bytes of the answer are kept now. Few do not count. Null if there is memory for them, else resolves with whether some came in time. */
+  /**
+   * Sets the size of the answer so far; less than `LARGE_BYTES` counts as 0. Null if there is memory for it. Otherwise resolves with
+   * true once there is, and with false after `WAIT_MS` or `stop`.
+   */
   hold(answer_bytes: number): Promise<boolean> | null {
     const more = (answer_bytes < LARGE_BYTES ? 0 : answer_bytes) - this.#bytes
     if (more < 0) this.#remove(-more, true)
@@ -47,20 +50,20 @@ export class AnswerMemory {
     })
   }
 
-  /** Takes what it waits for. Returns whether it has it. */
+  /** Takes the bytes that the answer waits for. True if it got them. */
   retry(): boolean {
     if (this.#wanted === null || !this.#take(this.#wanted.bytes)) return false
     this.#wanted.end(true)
     return true
   }
 
-  /** The answer is whole, or nobody reads on. */
+  /** Ends the wait and the reading, because the answer is whole or nobody wants the rest. */
   stop(): void {
     this.#wanted?.end(false)
     this.#setReading(false)
   }
 
-  /** Gives everything back, which is to be collected. Idempotent. */
+  /** Gives all bytes back, which need a garbage collection. Idempotent. */
   free(): void {
     this.stop()
     if (this.#bytes > 0) this.#remove(this.#bytes, false)

@@ -13,9 +13,9 @@ const COLLECT_BYTES = 67_108_864
 const COLLECT_MS = 1_000
 /** The time between collections that stop the event loop, as a multiple of the latest one's: they take 1 % of the time, so that the p99 of others stays. */
 const COLLECTIONS_APART = 100
-/** An account with at most this part of the memory does not wait for it, and bodies get as much beside all answers. */
+/** An account with at most this part of the memory does not wait for it. The same part is left for bodies, however many answers there are. */
 const LITTLE = 1 / 16
-/** Up to this multiple of the memory, one answer at a time is read on: each of many could wait for the others. */
+/** Up to this multiple of the memory, one answer at a time is still read, because answers that arrived in part could wait for each other. */
 const ONE_BY_ONE = 3 / 2
 /** Default of `limits.memory`: this part of the memory that the processes of the gateway may use. */
 const DEFAULT_PART = 4
@@ -88,7 +88,7 @@ export class Memory implements AnswerOwner {
     return has_little ? null : collected
   }
 
-  /** Takes bytes of an answer. False if it has to wait for them, because no call that runs is cut for want of memory. */
+  /** Takes bytes for an answer. False if the answer must wait for them. */
   takeAnswer(account_id: string, bytes: number, limit_bytes: number, is_reading: boolean): boolean {
     const share = this.#share
     const has_little = share.of(account_id) + bytes <= limit_bytes * LITTLE
@@ -104,7 +104,7 @@ export class Memory implements AnswerOwner {
     if (!is_reading) this.#retryAnswers()
   }
 
-  /** Calls `retry` of the answer once there may be memory for it. */
+  /** Queues an answer, and calls its `retry` when there may be memory for it. */
   addWaiting(account_id: string, answer: AnswerMemory): void {
     const waiting = this.#waiting.get(account_id)
     if (waiting === undefined) this.#waiting.set(account_id, new Set([answer]))
@@ -124,7 +124,7 @@ export class Memory implements AnswerOwner {
     for (const [first] of this.#waiting.values()) first?.retry()
   }
 
-  /** Gives back bytes of an answer; `are_free`: they need no collection. */
+  /** Gives back bytes of an answer. `are_free`: they need no garbage collection. */
   removeAnswer(account_id: string, bytes: number, are_free: boolean): void {
     this.#answer_bytes -= bytes
     if (are_free) this.discard(account_id, bytes)

@@ -16,7 +16,7 @@ export interface AdminContext {
   readonly shows_rows: boolean
   /** Prints an answer: as text, or as JSON with `--json`. */
   show(answer: unknown, text: () => string, rows?: readonly object[]): void
-  /** Prints an answer as a card, whose lines `lines` makes of its fields, or as JSON with `--json`. */
+  /** Prints an answer as a card of the lines from `lines`, or as JSON with `--json`. */
   showCard<P extends TProperties>(
     schema: TObject<P>,
     answer: Static<TObject<P>>,

@@ -30,7 +30,7 @@ interface NamedBody {
   readonly revoked_at?: string | null
 }
 
-/** The id of what a word names, unless it is revoked. An ambiguous name is an error; `Fault` is for a name that none has (D109). */
+/** The id of the resource that a word names, revoked ones left out. An ambiguous name is an error; an unknown one throws `Fault` (D109). */
 export async function idNamed(
   word: string,
   what: string,

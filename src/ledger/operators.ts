@@ -16,7 +16,7 @@ import { type Audit, type AuditOptions, addAudits, audit, listAudits, recordAudi
 import { dumpPart } from "./archive/dump.ts"
 import { checkSeal, listMonths } from "./archive/seals.ts"
 import { answerOf } from "./database/answer.ts"
-import { askedTogether } from "./database/asked-together.ts"
+import { batchedLookup } from "./database/batched-lookup.ts"
 import type { Page, PageOf } from "./database/page.ts"
 import type { Span } from "./database/span.ts"
 import { listBudgetLog } from "./feed/budget-log.ts"
@@ -137,7 +137,7 @@ export function operatorLedger(databases: OneOrMore<OperatedDatabase>, deadlines
     listOperators: home.ask(people.listOperators),
     rotateOperator: home.ask(people.rotateOperator),
     revokeOperator: home.ask(people.revokeOperator),
-    operatorOfToken: askedTogether(home.ask(people.operatorsOfTokens)),
+    operatorOfToken: batchedLookup(home.ask(people.operatorsOfTokens)),
     beginChange: home.ask(log.beginChange),
     endChange: home.ask(log.endChange),
     listChanges: home.ask(log.listChanges, sums_ms),

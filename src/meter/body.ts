@@ -25,7 +25,10 @@ interface CollectOptions {
   readonly began_ms: number
   /** Aborted when nobody waits for the answer. */
   readonly unwanted: Signal
-  /** Told how much of the body is kept (D77), and when no more is read; null for a body of few bytes. `hold` resolves with whether there is memory; null if there is. */
+  /**
+   * The memory for the body (D77); null for a small body. `hold` sets the bytes that are kept: null if there is memory for them, otherwise
+   * it resolves with true once there is, or with false. `stop` says that no more is read.
+   */
   readonly memory: { hold(bytes: number): Promise<boolean> | null; stop(): void } | null
 }
 
@@ -46,7 +49,7 @@ export function collect(options: CollectOptions): Collected | Promise<Collected>
   return { bytes: whole, ending: "completed", cut: false, large: null }
 }
 
-/** `whole` is all of a body that is short and has its memory; `room`: whether a short one gets it in time. */
+/** `whole` is a short body whose memory was free. `room` resolves with whether a short body that waits gets its memory. */
 async function collectComing(
   options: CollectOptions,
   whole: Uint8Array | Promise<Uint8Array> | null,
@@ -72,7 +75,7 @@ async function collectComing(
     if (room !== null && has_room) bytes = await source.bytes()
     else if (whole !== null) bytes = await whole
     else {
-      // Without memory, a body is read as one over the limit.
+      // Without memory, the body is read like one over the limit.
       const read = await readTo(has_room ? options : { ...options, limit_bytes: 0 }, () => ending !== null)
       if (read === "truncated") is_truncated = true
       else if (read instanceof Uint8Array) bytes = read
@@ -93,7 +96,7 @@ async function collectComing(
 
 const NOTHING = new Uint8Array()
 
-/** Reads a body of unknown length or over the limit, from which on it is not kept, up to the second limit. So it is read once there is no memory for more. */
+/** Reads a body of unknown length or over the limit. Beyond the limit, or without memory for more, it is not kept, but read up to the second limit. */
 async function readTo(
   { source, limit_bytes, read_bytes, form, memory }: CollectOptions,
   ended: () => boolean,

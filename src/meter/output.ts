@@ -14,7 +14,7 @@ export function parsePayload(text: string, bounds = EVENT_BOUNDS): JsonObject | 
   return text.length > SMALL_PAYLOAD && !fits(text, bounds) ? null : parseObject(text)
 }
 
-/** A text that is measured already; null if it is not a JSON object. */
+/** Parses a text that was measured before; null if it is not a JSON object. */
 export function parseObject(text: string): JsonObject | null {
   try {
     const value: unknown = JSON.parse(text)
@@ -122,7 +122,7 @@ function stringBytes(name: string, text: string): number {
   return countedBytes(name, Buffer.byteLength(text))
 }
 
-/** The bytes that a string of this length counts under this name (D7). */
+/** The output bytes for a string of `bytes` bytes in a field of this name (D7). */
 export function countedBytes(name: string, bytes: number, not_said = NOT_SAID, data = DATA): number {
   if (not_said.has(name) || name.endsWith("_id") || name.endsWith("_type")) return 0
   return data.has(name) ? Math.ceil(bytes / DATA_BYTES) : bytes

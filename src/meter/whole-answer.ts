@@ -64,12 +64,12 @@ export class WholeAnswer {
     return this.#large === null || this.#size <= this.#options.sizes.response_read_bytes
   }
 
-  /** The equivalent events, once they are made; none if the object is malformed. */
+  /** The equivalent events, after `makeEvents`; none if the object is malformed. */
   get events(): Uint8Array {
     return this.#events
   }
 
-  /** Makes the events of an answer that has come whole, in several turns of the event loop: 20 MiB took 0.2 s of one. */
+  /** Converts the whole answer into events, in several turns of the event loop, so that a large one does not delay other calls. */
   async makeEvents(): Promise<void> {
     if (this.#large !== null) return
     const bytes = joined(this.#chunks)
@@ -83,7 +83,7 @@ export class WholeAnswer {
   }
 }
 
-/** A payload that is printed again; null if it is not a JSON object, or would take the parser too long (D41). */
+/** `parsePrintable` in several turns of the event loop for a large payload. */
 async function readPrintable(bytes: Uint8Array): Promise<JsonObject | null> {
   if (bytes.byteLength <= SLICE_BYTES) return parsePrintable(decode(bytes) ?? "")
   const shape = new Shape()

@@ -3,14 +3,14 @@ import type { ErrorCode, GatewayError } from "../errors.ts"
 
 type Refuse = (request: Request) => Promise<Response>
 
-/** Faults that the head of a request has, whatever its body is. */
+/** Errors that depend only on the head of a request. */
 const OF_HEADS: ReadonlySet<ErrorCode> = new Set(["invalid_api_key", "overloaded"])
-/** All headers on which these faults and their answers depend. */
+/** The headers on which these errors and their answers depend. */
 const HEADERS = ["authorization", "x-api-key", "content-length", "content-type", "content-encoding"]
 
 /**
- * Refuses calls with large bodies whose heads equal that of one refused in the same turn of the event loop (D112), without asking
- * again who calls and what is free.
+ * Refuses calls with large bodies whose heads equal that of one refused in the same turn of the event loop (D112), without checking
+ * the key and the free memory again.
  */
 export class RepeatedRefusals {
   /** By the heads of the calls. Emptied after the turn. */
@@ -18,12 +18,12 @@ export class RepeatedRefusals {
 
   /** The answer to a request that repeats a refused one; null for any other. */
   answer(request: Request): Promise<Response> | null {
-    // Almost every turn refuses nothing, and to read a head costs 3 us.
+    // Most turns refuse nothing, so most requests skip the reading of the head.
     if (this.#refusals.size === 0 || !mayRepeat(request)) return null
     return this.#refusals.get(headOf(request))?.(request) ?? null
   }
 
-  /** `refuse` answers any request with this fault. */
+  /** Remembers a refusal. `refuse` answers any request with this error. */
   add(request: Request, fault: GatewayError, refuse: Refuse): void {
     const { count } = fault.detail
     if (count === undefined || !OF_HEADS.has(fault.code) || request.bodyUsed || !mayRepeat(request)) return
@@ -35,7 +35,7 @@ export class RepeatedRefusals {
   }
 }
 
-/** True for a large body. A repeated call may have an answer that is kept (D43), and a browser needs headers of its own (D40). */
+/** True for a large body, unless the call may have a stored answer (D43) or needs the headers for its origin (D40). */
 function mayRepeat({ headers }: Request): boolean {
   return unreadBytes(headers) > DROPPED_BYTES && !headers.has("idempotency-key") && !headers.has("origin")
 }

@@ -115,7 +115,7 @@ function usableUsage(evidence: Evidence): { usage: UsageReading; notes: readonly
   return { usage, notes: notes.length === 0 ? usage.notes : [...notes, ...usage.notes] }
 }
 
-/** The failure that an ending alone says. */
+/** The failures that follow from the ending alone. */
 const ENDED_BY: { readonly [ending in Evidence["ending"]]?: Failure } = {
   upstream_silent: "upstream_timeout",
   deadline: "upstream_timeout",

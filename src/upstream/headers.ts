@@ -38,7 +38,7 @@ const known = { stream: new WeakMap<Credential, Common>(), json: new WeakMap<Cre
 /**
  * The request headers for a provider (D25): content type, accept, identity encoding, its credential, the configured headers
  * (D81), and the request id. `further` are the version headers of a messages-style call and the trace headers (D54); they replace none of
- * ours. `common` are those that all requests of a kind have, made once.
+ * ours. `common` has the headers that all requests of a kind share, built once.
  */
 export function requestLines(
   upstream: Upstream,

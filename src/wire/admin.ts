@@ -95,7 +95,7 @@ export const BalanceBody = resource({
 })
 export type BalanceBody = Static<typeof BalanceBody>
 
-/** A text of a request whose handler gets its value. `parse` returns null for another text than `expected`. */
+/** A string that is decoded to a value. `parse` returns null for a string that is not as `expected` says. */
 export const parsed = <Value>(
   name: string,
   expected: string,

@@ -41,7 +41,7 @@ function titleOf(name: string): string {
 /** The schema of a resource. Its fields have titles, by which they can be shown. */
 export const resource = <P extends TProperties>(properties: P) => Type.Object(fields(properties))
 
-/** Fields that can be left out. */
+/** Makes every field optional. */
 export function optional<P extends TProperties>(
   properties: P,
 ): { readonly [Name in keyof P]: TOptional<P[Name]> }
@@ -54,7 +54,7 @@ export const count = (description: string) => Type.Integer({ minimum: 0, descrip
 export const nullable = <S extends TSchema>(schema: S, description?: string) =>
   Type.Union([schema, Type.Null()], description === undefined ? {} : { description })
 
-/** Type `string`, so that a word of a newer gateway is shown and not refused. */
+/** Typed `string`, so that a word of a newer gateway is shown and not refused. */
 export const choice = (words: readonly string[], description?: string) =>
   Type.String({ enum: [...words], ...(description !== undefined && { description }) })
 
@@ -62,7 +62,7 @@ export const choice = (words: readonly string[], description?: string) =>
 export const open = <P extends TProperties>(properties: P, description?: string) =>
   Type.Object(properties, { additionalProperties: true, ...(description !== undefined && { description }) })
 
-/** A field of a call that the gateway checks, and that can be null. */
+/** An optional field of a call that the gateway checks. It can be null. */
 export const checked = <S extends TSchema>(
   schema: S,
   description: string,
@@ -77,7 +77,7 @@ export const checked = <S extends TSchema>(
     }),
   )
 
-/** A field of a call that the provider reads. */
+/** An optional field of a call that the gateway does not check. */
 export const passed = (description: string, example?: unknown) =>
   Type.Optional(Type.Unknown({ description, ...(example !== undefined && { examples: [example] }) }))
 

@@ -22,7 +22,7 @@ export interface FormField {
 
 export type FormValues = Readonly<Record<string, string>>
 
-/** A function that makes fields of a form, whose titles and units a schema says, with the values of a record. */
+/** Returns a function that makes a form field with the title and unit from the schema and the value from the record. */
 export function fieldsOf<P extends TProperties>(schema: TObject<P>, record?: Static<TObject<P>>) {
   return (name: FieldPath<P>, hint?: string, kind?: FormField["kind"]): FormField => {
     const { title, unit } = fieldAt(schema, name)

@@ -103,7 +103,7 @@ export function table<Row>(options: TableOptions<Row>): Table<Row> {
     known = shown
     arrange()
   }
-  // Before the next frame, which would show a table that is too wide. The room changes with the window, not with the layout.
+  // Fits the table before the next frame, which would show it too wide. The size of `room` depends on the window, not on the table.
   const refit = () => fit(element)
   new ResizeObserver(refit).observe(room)
   new MutationObserver(refit).observe(body, { childList: true, characterData: true, subtree: true })

@@ -73,7 +73,7 @@ export async function revokeOperator(database: Db, own_id: string): Promise<bool
   return found.length > 0
 }
 
-/** The operators of tokens by their hashes, and notes their use once a minute. None for a token that is unknown, expired or revoked. */
+/** The operators by the hashes of their tokens, without unknown, expired and revoked ones. Writes each last use at most once a minute. */
 export async function operatorsOfTokens(
   database: Db,
   hashes: readonly string[],

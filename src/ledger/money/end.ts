@@ -209,7 +209,7 @@ export function leanValues(lean: readonly LeanEnd[], lock_ms: number): string[] 
     arrayOf([...totals.keys()], (id) => id),
     arrayOf(sums, ({ freed_nano }) => freed_nano),
     arrayOf(sums, ({ charge_nano }) => charge_nano),
-    // Those of `withHold`, in order.
+    // The parameters of `withHold`, in order.
     ...firstAndLast(items),
     ...batch.values(items),
   ]

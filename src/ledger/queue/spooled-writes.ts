@@ -6,7 +6,7 @@ import type { LedgerLog } from "../events.ts"
 /** An item that takes longer is spooled, usually before the last byte stops waiting (D32, settle before last byte). */
 const SPOOL_AFTER_MS = 150
 const TICK_MS = 25
-/** Written items are remembered for once to twice this time, in two lists of at most `RECENT_LIMIT` (D73). */
+/** Written items are remembered for one to two times this long, in two lists of at most `RECENT_LIMIT` (D73). */
 const RECENT_MS = 10_000
 const RECENT_LIMIT = 16_384
 
@@ -36,7 +36,7 @@ export abstract class SpooledWrites<Item extends SpooledWrite, Result, Kept> {
     reject: ({ item }, error) => this.failed(item, error),
   }
 
-  /** `refusal`: the line of the log about an item that the database refuses. */
+  /** `refusal`: the log message for an item that the database refuses. */
   constructor(log: LedgerLog, refusal: string) {
     this.#log = log
     this.#refusal = refusal
@@ -47,7 +47,7 @@ export abstract class SpooledWrites<Item extends SpooledWrite, Result, Kept> {
   protected abstract spool(item: Item): void
   protected abstract callOf(item: Item): string
 
-  /** Items that were written in the last 10 s at least, in case a failover has lost them (D73). */
+  /** The items of the last 10 s and some older ones, in case a failover has lost them (D73). */
   get recent(): readonly Kept[] {
     return [...this.#earlier, ...this.#recent]
   }
@@ -108,7 +108,7 @@ export abstract class SpooledWrites<Item extends SpooledWrite, Result, Kept> {
     this.#recent.push(kept)
   }
 
-  /** Spools each item that takes too long, again and again. */
+  /** Spools each overdue item, every `TICK_MS`. */
   protected readonly spoolOverdue = (): void => {
     clearTimeout(this.#tick)
     const before_ms = performance.now() - SPOOL_AFTER_MS

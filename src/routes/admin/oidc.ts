@@ -17,9 +17,9 @@ import { cookieIn, openedSession, SECURE } from "./session.ts"
 const FLOW_COOKIE = "tollgate_oidc"
 const FLOW_S = 600
 const SECRET_BYTES = 32
-/** Sign-ins that wait for the provider, which anybody can begin; addresses share them (D78). */
-const MOST_ASKED = 64
-/** Failed sign-ins in the log, for the same reason. */
+/** The most sign-ins that wait for the provider. Addresses share them (D78), because anyone can send a made-up code. */
+const MAX_PENDING = 64
+/** The most failed sign-ins in the log, for the same reason. */
 const LOGGED_PER_MINUTE = 60
 
 const POLICY = pagePolicy()
@@ -32,7 +32,7 @@ export function oidcRoutes(operators: Operators, admin_token: string, provider: 
   const flowCookie = (secret: string, last_s: number) =>
     `${FLOW_COOKIE}=${secret}; Path=${CALLBACK}; Max-Age=${last_s}; HttpOnly; SameSite=Lax${secure}`
   const begin = beginning(operators)
-  const asked = new FairShare()
+  const pending = new FairShare()
   const logged = new LoadRate()
 
   /** A page for a person, unless the gateway itself failed. */
@@ -79,7 +79,7 @@ export function oidcRoutes(operators: Operators, admin_token: string, provider: 
       "/oidc/callback",
       async ({ request, route }) => {
         const sender = senderOf?.(request) ?? ""
-        if (!asked.acquire(sender, 1, MOST_ASKED)) throw new GatewayError("overloaded")
+        if (!pending.acquire(sender, 1, MAX_PENDING)) throw new GatewayError("overloaded")
         try {
           const query = new URL(request.url).searchParams
           const { name, role } = await provider.person(query, cookieIn(request.headers, FLOW_COOKIE))
@@ -91,7 +91,7 @@ export function oidcRoutes(operators: Operators, admin_token: string, provider: 
         } catch (error) {
           return refused(error)
         } finally {
-          asked.release(sender, 1)
+          pending.release(sender, 1)
         }
       },
       described({

@@ -23,7 +23,7 @@ export interface Operators {
   draining?(): boolean
   /** The address that sent a request; null if the connection is over. */
   addressOf?(request: Request): string | null
-  /** Who sends a request: its address, of IPv6 the network of 64 bits. */
+  /** The sender of a request, by which capacity is shared: its IPv4 address, or the 64-bit network of its IPv6 address. */
   senderOf?(request: Request): string
   /** Signs persons in to the console (D103); null or absent for none. */
   readonly identity_provider?: IdentityProvider | null

@@ -1,14 +1,14 @@
 import type { Static, TSchema } from "@sinclair/typebox"
 import { Value } from "@sinclair/typebox/value"
 
-/** Examples of records, made of their schemas. */
+/** Example records, generated from their schemas. */
 
 export const EXAMPLE_ACCOUNT = "019f8b1c-0000-7000-8b7a-5d1f3c9e2a40"
 export const EXAMPLE_ID = "019f8b1c-6a2e-7000-9c41-2f6d0e5b7a13"
 const TIME = "2026-11-21T09:30:00.000Z"
 const HASH = "9f2c1b7e04d85a36c1f0e9b8a7d6c5b4a3928170f6e5d4c3b2a1908f7e6d5c4b"
 
-/** Values of fields by their names: the first that fits the schema. Other fields are null if they can be. */
+/** Values by field name, of which the first that fits the schema is used. Any other field is null if its schema allows it. */
 const VALUES: Readonly<Record<string, readonly unknown[]>> = {
   id: [EXAMPLE_ID],
   account_id: [EXAMPLE_ACCOUNT],
@@ -100,7 +100,7 @@ const VALUES: Readonly<Record<string, readonly unknown[]>> = {
   to: ["2026-11-21T09:32:00.000Z"],
 }
 
-/** Values by formats and types. */
+/** Values by format or type, for names without a value. */
 const USUAL: Readonly<Record<string, unknown>> = {
   uuid: EXAMPLE_ID,
   "date-time": TIME,
@@ -112,7 +112,7 @@ const USUAL: Readonly<Record<string, unknown>> = {
   object: {},
 }
 
-/** A record of this schema, with some other values. Fields that can be missing are, unless they are among these. */
+/** An example record of this schema with `changes`. Optional fields are left out unless `changes` has them. */
 export function exampleOf<S extends TSchema>(schema: S, changes: Partial<Static<S>> = {}): Static<S> {
   const { required = [] } = schema
   const values = Object.entries<TSchema>(schema.properties).flatMap(([name, field]) =>

@@ -285,10 +285,10 @@ function media(schema: Record<string, unknown>): Readonly<Record<string, object>
   }
 }
 
-/** Named changes of the example that is made of a schema. */
+/** Changes to the generated example of a schema, by the name of the resulting example. */
 type Variants<S extends TSchema> = Readonly<Record<string, Partial<Static<S>>>>
 
-/** `schema` as a successful answer of a route, with a description. Of an object also with examples, which are made of the schema. */
+/** `schema` as a successful answer of a route, with a description. An object also gets examples that are generated from the schema. */
 export function answer<S extends TSchema>(
   description: string,
   schema: S,
@@ -300,7 +300,7 @@ export function answer<S extends TSchema>(
   return shown(described, Object.fromEntries(examples))
 }
 
-/** A page of a list as a successful answer. Its entries are these changes of the example of one. */
+/** A page of a list as a successful answer. Its example has one entry for each of `changes`, or one generated entry without them. */
 export function page<S extends TSchema>(
   entries: string,
   schema: S,
