@@ -400,8 +400,6 @@ describe("what is held and what is refused (D12, D61)", () => {
   })
 })
 
-describe("like every call", () => {})
-
 /** An amount as the gateway prints it. */
 function usd(nano: number): string {
   return (nano / 1e9).toFixed(9).replace(/\.?0+$/, "")

@@ -5,7 +5,7 @@ import { chatCompletion, HELLO, json, READ_MS, type Script, usage } from "../sup
 import { rawClient } from "../support/raw-client.ts"
 import { chatRequest, jsonDraft } from "../support/request.ts"
 import { expectError, expectIds, ownHeaders } from "./errors.ts"
-import { testHarness } from "./harness.ts"
+import { CANARY, testHarness } from "./harness.ts"
 
 const harness = await testHarness({ lease: { renew: "200ms", expire: "20s" } })
 const account = await harness.account()
@@ -82,6 +82,30 @@ test("/metrics has the open calls and what they hold", async () => {
   release()
   await Promise.all(running)
   expect(await harness.gateway.metrics()).toMatch(/^tollgate_open_holds 0$.*^tollgate_held_nano_usd 0$/ms)
+})
+
+test("the labels of /metrics are bounded: no word that a client or a provider makes up is in one", async () => {
+  const { key } = account
+  await harness.chat(key, { user: CANARY, [CANARY]: CANARY }, [`x-${CANARY}: ${CANARY}`])
+  for (const model of [CANARY, MESSAGES]) await harness.chat(key, { model })
+  await harness.chat(CANARY)
+  const asked = [
+    ["GET", `/${CANARY}`],
+    ["DELETE", `/v1/models?${CANARY}`],
+    ["PUT", `/${CANARY}/v1/messages/count_tokens`],
+    ["POST", `/${CANARY}/v1/messages/count_tokens`],
+    ["GET", `/docs/assets/${CANARY}`],
+    ["GET", `/admin/accounts/${CANARY}`],
+  ] as const
+  for (const [method, target] of asked)
+    await harness.ask({ method, target, headers: [`authorization: Bearer ${ADMIN_TOKEN}`] })
+  const theirs = "made-up-by-the-provider"
+  harness.provider.replyOnce(json(400, { error: { message: theirs, code: theirs, type: theirs } }))
+  await harness.chat(key)
+  const metrics = await harness.gateway.metrics()
+  for (const code of ["not_found", "method_not_allowed"])
+    expect(metrics).toContain(`tollgate_errors_total{route="unknown",code="${code}"}`)
+  for (const word of [CANARY, theirs]) expect(metrics).not.toContain(word)
 })
 
 describe("D27 the database is gone", () => {
