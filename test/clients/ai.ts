@@ -28,19 +28,14 @@ export const AI: Client = {
   name: `ai ${await versionOf("ai")}`,
   family: "chat",
   connect(cell, changes = {}) {
-    const provider = createOpenAICompatible({
-      name: PROVIDER,
-      baseURL: `${cell.url}/v1`,
-      apiKey: changes.key ?? cell.key,
-      includeUsage: true,
-    })
-    const bare = createOpenAICompatible({
-      name: PROVIDER,
-      baseURL: `${cell.url}/v1`,
-      apiKey: changes.key ?? cell.key,
-    })
-    const name = changes.model ?? cell.model
-    return session((usage) => (usage ? provider : bare)(name))
+    const provider = (includeUsage: boolean) =>
+      createOpenAICompatible({
+        name: PROVIDER,
+        baseURL: `${cell.url}/v1`,
+        apiKey: changes.key ?? cell.key,
+        includeUsage,
+      })
+    return session((usage) => provider(usage)(changes.model ?? cell.model))
   },
   shows: {
     status: "error.statusCode",
@@ -84,26 +79,27 @@ function session(modelWith: (usage: boolean) => Model): Session {
         text += piece
         onText?.(piece)
       }
-      if (complaint !== undefined || options.signal?.aborted)
-        return { ...heard(text, undefined, undefined), complaint }
+      if (complaint !== undefined || options.signal?.aborted) return { ...heard(text, undefined), complaint }
       return heard(text, await result.usage, (await result.response).headers)
     },
     async useTool(streamed) {
-      const ask = {
-        model: modelWith(true),
-        prompt: PROMPT,
-        tools: {
-          [NAME]: tool({
-            description: DESCRIPTION,
-            inputSchema: jsonSchema<{ city: string }>(PARAMETERS),
-            execute: async (input) => weatherIn(input),
-          }),
-        },
-        stopWhen: isStepCount(2),
-      }
+      const ask = { model: modelWith(true), ...WITH_WEATHER }
       return streamed ? await streamText(ask).text : (await generateText(ask)).text
     },
   }
+}
+
+/** Asks with the tool of weather.ts, and runs it. */
+export const WITH_WEATHER = {
+  prompt: PROMPT,
+  tools: {
+    [NAME]: tool({
+      description: DESCRIPTION,
+      inputSchema: jsonSchema<{ city: string }>(PARAMETERS),
+      execute: async (input) => weatherIn(input),
+    }),
+  },
+  stopWhen: isStepCount(2),
 }
 
 /** What is not its own goes to the provider under its name. */
@@ -115,10 +111,10 @@ function settingsOf({ signal, headers, cost }: CallOptions) {
   }
 }
 
-function heard(
+export function heard(
   text: string,
   usage: LanguageModelUsage | undefined,
-  headers: Record<string, string> | undefined,
+  headers?: Record<string, string>,
 ): Heard {
   const { inputTokens: prompt, outputTokens: completion, inputTokenDetails: details } = usage ?? {}
   return {

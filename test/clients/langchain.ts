@@ -1,4 +1,6 @@
+import type { BaseLanguageModelInput } from "@langchain/core/language_models/base"
 import { AIMessageChunk, HumanMessage, type UsageMetadata } from "@langchain/core/messages"
+import type { Runnable } from "@langchain/core/runnables"
 import { tool } from "@langchain/core/tools"
 import { ChatOpenAI } from "@langchain/openai"
 import {
@@ -71,31 +73,37 @@ function session(modelWith: (usage: boolean, cost?: boolean) => ChatOpenAI): Ses
       }
       return heard(whole)
     },
-    async useTool(streamed) {
-      const model = modelWith(true).bindTools([weather])
-      const ask = async (messages: Parameters<typeof model.invoke>[0]) => {
-        if (!streamed) return await model.invoke(messages)
-        let whole = new AIMessageChunk({ content: "" })
-        for await (const chunk of await model.stream(messages)) whole = whole.concat(chunk)
-        return whole
-      }
-      const question = new HumanMessage(PROMPT)
-      const call = await ask([question])
-      const [first] = call.tool_calls ?? []
-      if (first === undefined) throw new Error("no tool was called")
-      const result = await weather.invoke({ ...first, type: "tool_call" })
-      return (await ask([question, call, result])).text
-    },
+    useTool: (streamed) => useWeather(modelWith(true).bindTools([weather]), streamed),
   }
 }
 
-const weather = tool(weatherIn, { name: NAME, description: DESCRIPTION, schema: PARAMETERS })
+type Model = Runnable<BaseLanguageModelInput, AIMessageChunk>
+
+/** What a model says; of a stream, the whole. */
+export async function say(model: Model, messages: BaseLanguageModelInput, streamed: boolean) {
+  if (!streamed) return await model.invoke(messages)
+  let whole = new AIMessageChunk({ content: "" })
+  for await (const chunk of await model.stream(messages)) whole = whole.concat(chunk)
+  return whole
+}
+
+/** Asks a model that has the tool of weather.ts, runs it, sends its result and gives the last answer's text. */
+export async function useWeather(model: Model, streamed: boolean): Promise<string> {
+  const question = new HumanMessage(PROMPT)
+  const call = await say(model, [question], streamed)
+  const [first] = call.tool_calls ?? []
+  if (first === undefined) throw new Error("no tool was called")
+  const result = await weather.invoke({ ...first, type: "tool_call" })
+  return (await say(model, [question, call, result], streamed)).text
+}
+
+export const weather = tool(weatherIn, { name: NAME, description: DESCRIPTION, schema: PARAMETERS })
 
 function settingsOf({ signal, headers }: CallOptions) {
   return { ...(signal && { signal }), ...(headers && { options: { headers } }) }
 }
 
-function heard(message: AIMessageChunk | undefined): Heard {
+export function heard(message: AIMessageChunk | undefined): Heard {
   const { usage: raw }: { readonly usage?: unknown } = message?.response_metadata ?? {}
   return {
     text: message?.text ?? "",

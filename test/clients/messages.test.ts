@@ -5,9 +5,7 @@ import { join } from "node:path"
 import { createAnthropic } from "@ai-sdk/anthropic"
 import Anthropic from "@anthropic-ai/sdk"
 import { ChatAnthropic } from "@langchain/anthropic"
-import { AIMessageChunk, HumanMessage } from "@langchain/core/messages"
-import { tool as langchainTool } from "@langchain/core/tools"
-import { generateText, isStepCount, jsonSchema, streamText, tool } from "ai"
+import { generateText, streamText } from "ai"
 import { png } from "../admission/files.ts"
 import {
   aMessage,
@@ -22,7 +20,9 @@ import {
   textBlock,
 } from "../support/messages.ts"
 import { json, type Script } from "../support/provider.ts"
+import { WITH_WEATHER } from "./ai.ts"
 import { failureOf, PROMPT } from "./client.ts"
+import { useWeather, weather } from "./langchain.ts"
 import { type Cell, testStage } from "./stage.ts"
 import { DESCRIPTION, LAST_WORDS, NAME, PARAMETERS, weatherIn } from "./weather.ts"
 
@@ -186,15 +186,7 @@ test.each([false, true])("the AI SDK uses a tool; streamed: %p", async (streamed
   const cell = await stage.cell()
   cell.answers(...(streamed ? IN_STREAMS : IN_JSON))
   const provider = createAnthropic({ baseURL: `${cell.url}/v1`, apiKey: cell.key })
-  const settings = {
-    model: provider(cell.counter),
-    prompt: PROMPT,
-    maxOutputTokens: 100,
-    stopWhen: isStepCount(2),
-    tools: {
-      [NAME]: tool({ description: DESCRIPTION, inputSchema: jsonSchema(PARAMETERS), execute: weatherIn }),
-    },
-  }
+  const settings = { ...WITH_WEATHER, model: provider(cell.counter), maxOutputTokens: 100 }
   const { text, totalUsage } = streamed ? streamText(settings) : await generateText(settings)
   expect(await text).toBe(LAST_WORDS)
   // 50 and 60 tokens of input, 5 and 5 of output.
@@ -206,22 +198,13 @@ test.each([false, true])("the AI SDK uses a tool; streamed: %p", async (streamed
 test.each([false, true])("LangChain uses a tool; streamed: %p", async (streamed) => {
   const cell = await stage.cell()
   cell.answers(...(streamed ? IN_STREAMS : IN_JSON))
-  const weather = langchainTool(weatherIn, { name: NAME, description: DESCRIPTION, schema: PARAMETERS })
   const model = new ChatAnthropic({
     model: cell.counter,
     apiKey: cell.key,
     anthropicApiUrl: cell.url,
     maxTokens: 100,
-    streaming: streamed,
   }).bindTools([weather])
-  const question = new HumanMessage(PROMPT)
-  const first = await model.invoke([question])
-  const [call] = first.tool_calls ?? []
-  if (call === undefined) throw new Error("no tool was used")
-  const result = await weather.invoke({ ...call, type: "tool_call" })
-  const last = await model.invoke([question, first, result])
-  expect(last.text).toBe(LAST_WORDS)
-  expect(first instanceof AIMessageChunk).toBe(streamed)
+  expect(await useWeather(model, streamed)).toBe(LAST_WORDS)
   expectToolTurn(cell)
   expect(await cell.calls()).toMatchObject(CHARGES)
 })

@@ -25,9 +25,9 @@ export interface Play {
 }
 
 /** 6 tokens at 1,000 nano-USD, 4 cached ones at 100, 5 of output at 4,000. */
-const CHARGE = "0.0000264"
+export const CHARGE = "0.0000264"
 const USAGE = usage(10, 5, 4)
-const TOKENS = { prompt: 10, cached: 4, completion: 5 }
+export const TOKENS = { prompt: 10, cached: 4, completion: 5 }
 /** The gateway cuts a provider within so much of the time it is given (D9). */
 const CUT_MS = 2_000
 

@@ -1,9 +1,8 @@
 import { describe, expect, test } from "bun:test"
 import { createOpenAI } from "@ai-sdk/openai"
-import { AIMessageChunk, HumanMessage, type UsageMetadata } from "@langchain/core/messages"
-import { tool as langchainTool } from "@langchain/core/tools"
+import { HumanMessage } from "@langchain/core/messages"
 import { ChatOpenAI } from "@langchain/openai"
-import { generateText, isStepCount, jsonSchema, streamText, tool } from "ai"
+import { generateText, streamText } from "ai"
 import OpenAI from "openai"
 import { png } from "../admission/files.ts"
 import type { Script } from "../support/provider.ts"
@@ -22,7 +21,10 @@ import {
   textItem,
   textStream,
 } from "../support/responses.ts"
-import { failureOf, PROMPT } from "./client.ts"
+import { heard as heardByAi, WITH_WEATHER } from "./ai.ts"
+import { type Heard as ClientsHeard, failureOf, PROMPT } from "./client.ts"
+import { heard, say, useWeather, weather } from "./langchain.ts"
+import { CHARGE, TOKENS } from "./plays.ts"
 import { type Cell, testStage } from "./stage.ts"
 import { DESCRIPTION, LAST_WORDS, NAME, PARAMETERS, RESULT, weatherIn } from "./weather.ts"
 
@@ -30,8 +32,6 @@ import { DESCRIPTION, LAST_WORDS, NAME, PARAMETERS, RESULT, weatherIn } from "./
 
 const stage = await testStage(60)
 
-/** 6 tokens at 1,000 nano-USD, 4 cached ones at 100, 5 of output at 4,000. */
-const CHARGE = "0.0000264"
 const USAGE = responseUsage(10, 5, 4)
 const SPENT = responseUsage(20, 5)
 
@@ -59,11 +59,7 @@ interface Session {
   useTool(streamed: boolean): Promise<string>
 }
 
-interface Heard {
-  readonly text: string
-  /** Input, cached and output. */
-  readonly tokens: readonly (number | undefined)[]
-}
+type Heard = Pick<ClientsHeard, "text" | "tokens">
 
 const clients: readonly (readonly [name: string, connect: (cell: Cell) => Session])[] = [
   ["openai", openai],
@@ -80,7 +76,7 @@ describe.each(clients)("%s", (_name, connect) => {
 
   test("an answer in JSON", async () => {
     const { cell, session } = await open(responseJson([textItem("hello there")], { usage: USAGE }))
-    expect(await session.ask(false)).toEqual({ text: "hello there", tokens: [10, 4, 5] })
+    expect(await session.ask(false)).toMatchObject({ text: "hello there", tokens: TOKENS })
     expect(cell.exchanges[0]?.request.path).toEndWith("/v1/responses")
     expect(await cell.calls()).toMatchObject([
       { operation: "responses", state: "settled", basis: "usage", charge: CHARGE, stream: false },
@@ -89,7 +85,7 @@ describe.each(clients)("%s", (_name, connect) => {
 
   test("a stream", async () => {
     const { cell, session } = await open(responseStream(textStream(["one", " two"], USAGE)))
-    expect(await session.ask(true)).toEqual({ text: "one two", tokens: [10, 4, 5] })
+    expect(await session.ask(true)).toMatchObject({ text: "one two", tokens: TOKENS })
     expect(await cell.calls()).toMatchObject([
       { basis: "usage", ending: "completed", charge: CHARGE, stream: true },
     ])
@@ -97,7 +93,7 @@ describe.each(clients)("%s", (_name, connect) => {
 
   test("a stream that the provider answers with JSON (D29)", async () => {
     const { cell, session } = await open(responseJson([textItem("one two")], { usage: USAGE }))
-    expect(await session.ask(true)).toEqual({ text: "one two", tokens: [10, 4, 5] })
+    expect(await session.ask(true)).toMatchObject({ text: "one two", tokens: TOKENS })
     expect(await cell.calls()).toMatchObject([{ basis: "usage", charge: CHARGE }])
   })
 
@@ -191,8 +187,10 @@ function openai(cell: Cell): Session {
   }
 }
 
-function tokensOf(usage: OpenAI.Responses.ResponseUsage | undefined) {
-  return [usage?.input_tokens, usage?.input_tokens_details.cached_tokens, usage?.output_tokens]
+function tokensOf(usage: OpenAI.Responses.ResponseUsage | undefined): Heard["tokens"] {
+  if (usage === undefined) return null
+  const { input_tokens: prompt, input_tokens_details: details, output_tokens: completion } = usage
+  return { prompt, cached: details.cached_tokens, completion }
 }
 
 /** The AI SDK, whose provider for OpenAI uses this operation by default. */
@@ -212,34 +210,15 @@ function aiSdk(cell: Cell): Session {
       ]
       if (!streamed) {
         const { text, usage } = await generateText({ model, messages, providerOptions })
-        return {
-          text,
-          tokens: [usage.inputTokens, usage.inputTokenDetails.cacheReadTokens, usage.outputTokens],
-        }
+        return heardByAi(text, usage)
       }
       const complaints: unknown[] = []
       const onError = ({ error }: { error: unknown }) => void complaints.push(error)
       const result = await read(streamText({ model, messages, providerOptions, onError }), complaints)
-      const usage = await result.usage
-      return {
-        text: await result.text,
-        tokens: [usage.inputTokens, usage.inputTokenDetails.cacheReadTokens, usage.outputTokens],
-      }
+      return heardByAi(await result.text, await result.usage)
     },
     async useTool(streamed) {
-      const ask = {
-        model,
-        providerOptions,
-        prompt: PROMPT,
-        tools: {
-          [NAME]: tool({
-            description: DESCRIPTION,
-            inputSchema: jsonSchema<{ city: string }>(PARAMETERS),
-            execute: async (input) => weatherIn(input),
-          }),
-        },
-        stopWhen: isStepCount(2),
-      }
+      const ask = { ...WITH_WEATHER, model, providerOptions }
       return streamed ? await streamText(ask).text : (await generateText(ask)).text
     },
   }
@@ -254,40 +233,12 @@ function langchain(cell: Cell): Session {
     useResponsesApi: true,
     zdrEnabled: true,
   })
-  const weather = langchainTool(weatherIn, { name: NAME, description: DESCRIPTION, schema: PARAMETERS })
-  type Messages = Parameters<typeof model.invoke>[0]
-  const invoke = async (
-    with_: Pick<typeof model, "invoke" | "stream">,
-    messages: Messages,
-    streamed: boolean,
-  ) => {
-    if (!streamed) return await with_.invoke(messages)
-    let whole = new AIMessageChunk({ content: "" })
-    for await (const chunk of await with_.stream(messages)) whole = whole.concat(chunk)
-    return whole
-  }
   return {
     async ask(streamed, image) {
       const parts = image === undefined ? [] : [{ type: "image_url", image_url: { url: image } }]
       const message = new HumanMessage({ content: [{ type: "text", text: PROMPT }, ...parts] })
-      return heard(await invoke(model, [message], streamed))
+      return heard(await say(model, [message], streamed))
     },
-    async useTool(streamed) {
-      const bound = model.bindTools([weather])
-      const question = new HumanMessage(PROMPT)
-      const call = await invoke(bound, [question], streamed)
-      const [first] = call.tool_calls ?? []
-      if (first === undefined) throw new Error("no tool was called")
-      const result = await weather.invoke({ ...first, type: "tool_call" })
-      return (await invoke(bound, [question, call, result], streamed)).text
-    },
+    useTool: (streamed) => useWeather(model.bindTools([weather]), streamed),
   }
-}
-
-function heard({ text, usage_metadata }: AIMessageChunk): Heard {
-  return { text, tokens: countsOf(usage_metadata) }
-}
-
-function countsOf(usage: UsageMetadata | undefined) {
-  return [usage?.input_tokens, usage?.input_token_details?.cache_read, usage?.output_tokens]
 }
