@@ -37,7 +37,7 @@ export class Memory implements AnswerOwner {
   #answer_bytes = 0
   /** Answers that are being read and do not wait. */
   #reading = 0
-  /** By account; the one whose turn is next is first (D78). */
+  /** By account, in the order of their turns (D78). */
   readonly #waiting = new Map<string, Set<AnswerMemory>>()
   /** Memory that large bodies gave back since the latest collection that was waited for, by account. */
   #freed = new FairShare()
@@ -119,7 +119,7 @@ export class Memory implements AnswerOwner {
     if (waiting !== undefined && waiting.size > 0) this.#waiting.set(account_id, waiting)
   }
 
-  /** Tries the first answer of each account. One that has its memory leaves, and its account goes to the end of this loop. */
+  /** Retries the first answer of each account. An account whose answer gets its memory goes to the end, and this loop meets it again. */
   #retryAnswers(): void {
     for (const [first] of this.#waiting.values()) first?.retry()
   }

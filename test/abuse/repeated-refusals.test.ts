@@ -36,7 +36,7 @@ function headOf(key: string): string {
   ].join("\r\n")
 }
 
-/** The answers to heads of large bodies that are written together, so that the gateway reads them in one turn. */
+/** The answers to heads of large bodies that are sent together, so that the gateway reads them in one turn. */
 async function answersTo(key: string) {
   const clients = await Promise.all(Array.from({ length: CLIENTS }, () => rawClient(gateway)))
   for (const client of clients) client.send(headOf(key))
@@ -45,7 +45,7 @@ async function answersTo(key: string) {
   return answers
 }
 
-/** Has the memory while the others are refused. */
+/** Takes the memory, so that the others are refused. */
 const first = await rawClient(gateway)
 first.send(headOf(key))
 
@@ -66,7 +66,7 @@ test.each([
   },
 )
 
-test("D112 each is counted for its account and in the metrics", async () => {
+test("D112 each refused call is counted for its account and in the metrics", async () => {
   const answered = (status: number, calls: number) =>
     `tollgate_requests_total{route="/v1/chat/completions",status="${status}"} ${calls}\n`
   const metrics = await gateway.metrics()
@@ -94,7 +94,7 @@ const counted: number[] = []
 const refused = () => new GatewayError("overloaded", { count: () => counted.push(1) })
 const refuse = async () => new Response("refused")
 
-test("D112 a call with the same head is refused as the first until the turn ends, and counted", async () => {
+test("D112 a call with the same head gets the same refusal until the turn ends, and is counted", async () => {
   const repeated = new RepeatedRefusals()
   expect(repeated.answer(post({}))).toBeNull()
   repeated.add(post({}), refused(), refuse)
@@ -110,10 +110,10 @@ test.each([
   ["with a longer body", post({ "content-length": String(LARGE_BYTES + 1) })],
   ["of another media type", post({ "content-type": "text/plain" })],
   ["that is compressed", post({ "content-encoding": "gzip" })],
-  ["that may have a kept answer", post({ "idempotency-key": "a" })],
+  ["that may have a stored answer", post({ "idempotency-key": "a" })],
   ["of a browser", post({ origin: "https://example.com" })],
   ["of another method", post({}, "PUT")],
-])("D112 a call %s is not refused as the first", (_, request) => {
+])("D112 a call %s does not get the refusal of another", (_, request) => {
   const repeated = new RepeatedRefusals()
   repeated.add(post({}), refused(), refuse)
   expect(repeated.answer(request)).toBeNull()
@@ -129,12 +129,12 @@ test("D112 a call without a body is not refused as one whose body has no length"
 })
 
 test.each([
-  ["for its model", new GatewayError("model_not_found", { count: () => {} }), {}],
-  ["before it counts as a call", new GatewayError("overloaded"), {}],
+  ["with an unknown model", new GatewayError("model_not_found", { count: () => {} }), {}],
+  ["that is not counted", new GatewayError("overloaded"), {}],
   ["with a short body", refused(), { "content-length": "1000" }],
   ["with an idempotency key", refused(), { "idempotency-key": "a" }],
-  ["by a browser", refused(), { origin: "https://example.com" }],
-])("D112 no other is refused as a call that was refused %s", (_, fault, headers) => {
+  ["of a browser", refused(), { origin: "https://example.com" }],
+])("D112 the refusal of a call %s is not repeated", (_, fault, headers) => {
   const repeated = new RepeatedRefusals()
   repeated.add(post(headers), fault, refuse)
   expect(repeated.answer(post(headers))).toBeNull()

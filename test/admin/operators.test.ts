@@ -83,7 +83,7 @@ test("D101 each role may use the operations of its own and of those before it, a
 /** A name for what must have another one each time. */
 const named = (path: string) => (path === "/admin/operators" ? { name: nextId() } : {})
 
-test("D101 made-up tokens are looked up together, so that they take few statements of operators", async () => {
+test("D101 made-up tokens are looked up in few statements, and operators get their answers", async () => {
   const reader = await make("read")
   const statements = spyOn(adminApi.database, "execute")
   const made_up = Array.from({ length: 50 }, () => `Bearer ${makeKey(OPERATOR_PREFIX)}`)

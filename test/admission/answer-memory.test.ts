@@ -4,10 +4,10 @@ import { Memory } from "../../src/admission/memory.ts"
 
 const MIB = 1_048_576
 const LIMITS = { body_bytes: 4 * MIB, memory_bytes: 64 * MIB }
-/** More than an account may have without waiting. */
+/** More than an account can take without waiting. */
 const SIZE = 8 * MIB
 
-/** Whether an answer got its memory; null while it waits. */
+/** Holds memory for an answer. `has`: true if it got the memory, false if not, null while it waits. */
 function asked(answer: AnswerMemory, bytes: number): { readonly has: () => boolean | null } {
   let has: boolean | null = null
   const room = answer.hold(bytes)
@@ -16,7 +16,7 @@ function asked(answer: AnswerMemory, bytes: number): { readonly has: () => boole
   return { has: () => has }
 }
 
-/** An account whose answers have taken all that is read without waiting. */
+/** The unread answers of one account, as many as get memory without waiting. */
 async function filled(memory: Memory): Promise<AnswerMemory[]> {
   const answers: AnswerMemory[] = []
   for (;;) {
@@ -29,7 +29,7 @@ async function filled(memory: Memory): Promise<AnswerMemory[]> {
   }
 }
 
-test("D77 answers wait once those that no client takes fill half as much again as the memory", async () => {
+test("D77 answers wait once unread ones take 1.5 times the memory", async () => {
   const memory = new Memory(0)
   const unread = await filled(memory)
   expect(unread.length).toBe(1 + (LIMITS.memory_bytes * 1.5) / SIZE)
@@ -38,7 +38,7 @@ test("D77 answers wait once those that no client takes fill half as much again a
   const [taken] = unread
   taken?.hold(0)
   await undefined
-  // One at a time is read on beyond the memory: the second waits for the first.
+  // Beyond the memory, one answer at a time is read: the second waits for the first.
   expect(waiting.map(({ has }) => has())).toEqual([true, null])
   first.stop()
   await undefined
@@ -72,7 +72,7 @@ test("D78 accounts whose answers wait take turns", async () => {
   expect(order).toEqual(["greedy", "modest", "greedy", "greedy"])
 })
 
-test("D77 answers that came in part and wait for each other go on one by one, each to its end", async () => {
+test("D77 answers that arrived in part are read one at a time, and all complete", async () => {
   const memory = new Memory(0)
   let whole = 0
   let reading = 0
@@ -83,7 +83,7 @@ test("D77 answers that came in part and wait for each other go on one by one, ea
         expect((await answer.hold(bytes)) ?? true).toBe(true)
         if (bytes === MIB) reading += 1
       }
-      // None is whole before all have come in part.
+      // None is whole before all have arrived in part.
       expect(reading).toBe(40)
       whole += 1
       answer.free()
@@ -92,7 +92,7 @@ test("D77 answers that came in part and wait for each other go on one by one, ea
   expect(whole).toBe(40)
 })
 
-test("D77 an answer that waits too long, or whose call ends, has no memory and leaves no waiter", async () => {
+test("D77 an answer that waits too long, or whose call ends, gets no memory and no longer waits", async () => {
   const memory = new Memory(0)
   const timers: (() => void)[] = []
   const unread = await filled(memory)

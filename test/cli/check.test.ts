@@ -46,7 +46,7 @@ const upstream = Bun.serve({
     return Response.json({ data: [] })
   },
 })
-/** Takes a port, and is no gateway. */
+/** A server on a port that is not a gateway. */
 const mute = createServer((socket) => socket.destroy()).listen(0, "127.0.0.1")
 await new Promise((resolve) => mute.once("listening", resolve))
 afterAll(async () => {

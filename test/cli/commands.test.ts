@@ -55,7 +55,7 @@ function run(line: string, variables: Record<string, string> = {}): Promise<Ende
   return type(words, { ...here(), ...variables })
 }
 
-/** Types a line to an API that is no gateway. */
+/** Runs a command against a server that is not a gateway. */
 async function runAt(
   fetch: (request: Request) => Response | Promise<Response>,
   line: string,

@@ -413,14 +413,19 @@ describe("what cannot be done is said in a sentence", () => {
   const config = write(configText([model("m", { input: "1", output: "2" })]))
   const NO_LIST = /is neither model_prices_and_context_window\.json/
   const rows: readonly (readonly [string, words: readonly string[], number, RegExp])[] = [
-    ["a list that is not there", ["nowhere.json"], 1, /^tollgate: cannot read nowhere\.json: no such file/],
-    ["what is no JSON", [write("{")], 1, NO_LIST],
-    ["what is no list", [write('{"a":1}')], 1, NO_LIST],
+    ["a missing list", ["nowhere.json"], 1, /^tollgate: cannot read nowhere\.json: no such file/],
+    ["a file that is not JSON", [write("{")], 1, NO_LIST],
+    ["a file that is not a list", [write('{"a":1}')], 1, NO_LIST],
     ["no configuration", [LITELLM, "--config", "/nowhere.yaml"], 1, /cannot read the configuration file/],
-    ["a wrong one", [LITELLM, "--config", write("models: 1")], 1, /the configuration is invalid: .*models: /],
-    ["a map of nothing", [LITELLM, "--map", "m"], 2, /--map: expected MODEL=ENTRY/],
-    ["a map of no model", [LITELLM, "--map", "x=y"], 2, /has no model x/],
-    ["a map to no entry", [LITELLM, "--map", "m=y"], 2, /has no entry y/],
+    [
+      "an invalid configuration",
+      [LITELLM, "--config", write("models: 1")],
+      1,
+      /the configuration is invalid: .*models: /,
+    ],
+    ["a map without an entry", [LITELLM, "--map", "m"], 2, /--map: expected MODEL=ENTRY/],
+    ["a map of an unknown model", [LITELLM, "--map", "x=y"], 2, /has no model x/],
+    ["a map to an unknown entry", [LITELLM, "--map", "m=y"], 2, /has no entry y/],
   ]
   test.each(rows)("%s", async (_what, words, code, reason) => {
     const own = words.includes("--config") ? [] : ["--config", config]

@@ -245,14 +245,14 @@ const sums = (changes: Partial<ReconciledSums> = {}): ReconciledSums => ({
   ...changes,
 })
 
-/** 100 tokens of output more than ours. */
+/** 100 output tokens more than ours. */
 const MORE = [1_000, 600, 10]
 const BOTH = { attempts: "0.0003", estimates: "0.0001" }
 
 describe("D98 a difference is explained", () => {
   const agreed = { input_tokens: 1_000, output_tokens: 500, num_model_requests: 10 }
   const one = { calls: 1, prompt_tokens: 100, completion_tokens: 50 }
-  /** What the provider says: tokens in, out, calls and cached tokens; what we have, what explains how much, and what is left. */
+  /** What the provider reports (input tokens, output tokens, calls, cached tokens), our calls, the explained amounts, and the rest. */
   const rows: readonly [
     what: string,
     theirs: readonly number[],

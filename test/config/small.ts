@@ -30,7 +30,7 @@ export const load = (text: string): Config => loadConfig(text, sources)
 /** Why a configuration is refused. */
 export const refusal = (text: string): string => refusalOf(() => load(text))
 
-/** What is said when it is refused. */
+/** The sentence with which it is refused. */
 export function refusalOf(read: () => unknown): string {
   try {
     read()
@@ -41,7 +41,7 @@ export function refusalOf(read: () => unknown): string {
   throw new Error("it was accepted")
 }
 
-/** Rows of what is refused, each with what is said of it. */
+/** Rows of refused inputs, each with its sentence. */
 export const rowsOf = <What extends string | object>(
   refused: Readonly<Record<string, What | readonly What[]>>,
 ): [said: string, what: What][] =>

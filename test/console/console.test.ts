@@ -74,7 +74,7 @@ describe.skipIf(browserless("/console works"))(`D50: /console in headless Chromi
     }
   }
 
-  /** Presses the button of an action, fills in its dialog, and confirms it, with the first word of the action unless told. */
+  /** Presses the button of an action, fills in its dialog, and confirms it by the button `confirm`, by default the action's first word. */
   const act = async (
     place: Page | Locator,
     action: string,
@@ -382,7 +382,7 @@ describe.skipIf(browserless("/console works"))(`D50: /console in headless Chromi
     expect(await row.textContent()).toContain('price_multiplier: "1" → "1.25"')
   })
 
-  test("calls are narrowed by the filters of the ledger, and the way back leads back", async () => {
+  test("filters narrow the calls, and the back link returns to them", async () => {
     await visit("#/calls")
     await page.getByLabel("State").selectOption("released")
     await page.getByRole("button", { name: "Show" }).click()
@@ -411,7 +411,7 @@ describe.skipIf(browserless("/console works"))(`D50: /console in headless Chromi
     await main().getByText("no_output").first().waitFor()
   })
 
-  test("live calls are looked at every two seconds, and not while the page is hidden", async () => {
+  test("live calls are read every two seconds, and not while the page is hidden", async () => {
     const look = () => page.waitForRequest((request) => request.url().includes("state=open"), { timeout: 0 })
     const hide = async (hidden: boolean) => {
       await page.evaluate(

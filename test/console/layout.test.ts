@@ -82,12 +82,12 @@ describe.skipIf(browserless("pages fit their window"))(`in headless Chromium (${
     ["events", () => "#/events"],
     ["log", () => "#/log"],
     ["audit", () => "#/audit"],
-  ])("D50 nothing of %s leaves its card or the window, or is unreadable", async (name, hash) => {
+  ])("D50 nothing of the view %s leaves its card or the window, or is unreadable", async (name, hash) => {
     await visit(hash())
     await expectReadable(name)
   })
 
-  test("D104 the same of the page of a key's holder, and of a receipt there", async () => {
+  test("D104 nothing of a customer's page, receipt and statement leaves its card or the window, or is unreadable", async () => {
     await page.goto(`${gateway.url}/account`)
     await page.getByLabel("API key").fill(crowd.key)
     await page.keyboard.press("Enter")
@@ -103,13 +103,13 @@ describe.skipIf(browserless("pages fit their window"))(`in headless Chromium (${
     await expectReadable("own-statement")
   })
 
-  test("D50 a table fits its card before a frame shows it: in a narrower window, and when a cell grows", async () => {
+  test("D50 a table fits its card in the first frame after the window narrows or a cell grows", async () => {
     await page.setViewportSize({ width: 1440, height: 900 })
     await visit("#/accounts")
     await page.getByRole("table", { name: "Accounts" }).waitFor()
     const table = 'document.querySelector(".table:has([aria-label=Accounts])")'
     const fits = `${table}.scrollWidth <= ${table}.clientWidth`
-    // It is told after the page's own observer, in the same frame.
+    // Runs after the page's own observer, in the same frame.
     const frame = page.evaluate<boolean>(`new Promise((done) =>
       new ResizeObserver(() => innerWidth === 390 && done(${fits})).observe(${table}))`)
     await page.setViewportSize({ width: 390, height: 900 })
@@ -123,7 +123,7 @@ describe.skipIf(browserless("pages fit their window"))(`in headless Chromium (${
     expect(await grown).toBe(true)
   })
 
-  test("D50 the same of a dialog", async () => {
+  test("D50 nothing of a dialog leaves its card or the window, or is unreadable", async () => {
     await visit(`#/accounts/${crowd.account_id}`)
     await page.getByRole("button", { name: "New budget" }).click()
     await page.locator("dialog").getByLabel("Name").waitFor()

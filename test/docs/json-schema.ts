@@ -17,7 +17,7 @@ export function misfit(document: Document, schema: Schema, value: unknown): stri
   return fits(value) ? null : JSON.stringify(fits.errors)
 }
 
-/** A keyword that it does not know throws: nothing passes unread. */
+/** Throws on an unknown keyword, so that nothing passes unchecked. */
 function compilerOf({ components }: Document): (text: string) => ValidateFunction {
   const ajv = new Ajv({ strictTypes: false, inlineRefs: false, validateSchema: false })
   formats.default(ajv, ["uuid", "date", "date-time"])
@@ -31,7 +31,7 @@ function compilerOf({ components }: Document): (text: string) => ValidateFunctio
   }
 }
 
-/** References lead into the document; `nullable` beside alternatives is one more of them, as Ajv takes it only beside a type. */
+/** Resolves references within the document, and makes `nullable` beside alternatives one more of them, because Ajv accepts it only beside a type. */
 function readable(text: string): Schema {
   const schema: unknown = JSON.parse(text, (_, part: unknown) => {
     if (!isObject(part)) return part

@@ -56,7 +56,7 @@ interface Way {
   end(end: End, hold: Hold): Promise<EndResult | undefined>
 }
 
-/** By a batch, which asks for the call as `changed`, after one that the `neighbour` makes. */
+/** By a batch, which has the call as `changed` after a call of the `neighbour`. */
 function inBatch(
   connection: DatabaseConnection,
   neighbour: ((hold: Hold) => Hold) | null = null,
@@ -160,7 +160,7 @@ class World {
     }
   }
 
-  /** All its rows, with places instead of ids, and without what the clock says; not those of neighbours. */
+  /** All its rows without those of neighbours, with indexes instead of ids, and without times. */
   async rows(): Promise<unknown> {
     const { sql } = db
     const own = this.#accounts.map(({ account_id }) => account_id)
@@ -278,7 +278,7 @@ test("D55 random histories: the same answers and the same entries, by lean state
     inBatch(db.connection(), ({ account_id, key_id, terms_id }) =>
       holdOf({ account_id, key_id }, 0n, { terms_id }),
     ),
-    // By the lean statement, beside a call that it leaves out, because nobody knows it.
+    // By the lean statement, beside an unknown call, which it leaves out.
     inBatch(db.connection(), () => holdOf(nobody, 1n)),
     inBatch(db.connection(), null, { is_limited: true }),
     exactly(db.connection()),
@@ -370,7 +370,7 @@ describe("what comes into the ledger while a statement waits", () => {
 
   test.each([
     ["by another connection", 100n, ["23505"]],
-    ["for whose like nothing is left", 30n, []],
+    ["with no balance left for another one", 30n, []],
   ] as const)("D27 the same hold, %s: both are held, once", async (_, balance_nano, failures) => {
     const { codes, by } = watched()
     const account = await db.account(balance_nano)

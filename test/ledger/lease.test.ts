@@ -148,10 +148,10 @@ describe("D35 a sweeper acts only after it has itself renewed without a gap for 
   const wound = (mine: Lease, change: string) =>
     db.sql.unsafe(`UPDATE tollgate.gateways SET ${change} WHERE id = '${mine.gateway_id}'`)
   test.each<[string, is_dead: boolean, open: () => Promise<Lease>]>([
-    ["has just come declares nobody dead", false, lease],
-    ["has been there long enough does", true, steady],
+    ["has just started declares nobody dead", false, lease],
+    ["has run long enough declares a dead gateway dead", true, steady],
     [
-      "slept between its decision and its act declares nobody dead",
+      "paused between its decision and its statement declares nobody dead",
       false,
       async () => {
         const mine = await steady()
@@ -168,7 +168,7 @@ describe("D35 a sweeper acts only after it has itself renewed without a gap for 
         return mine
       },
     ],
-  ])("one that %s", async (_, is_dead, open) => {
+  ])("a sweeper that %s", async (_, is_dead, open) => {
     const other_id = await lapsed()
     await sweeper(await open()).run()
     expect(await gateway(other_id)).toMatchObject({ dead: is_dead })

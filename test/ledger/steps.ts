@@ -1,6 +1,6 @@
 import fc from "fast-check"
 
-/** Steps of a history: one of the acts, with these fields, drawn as often as the weight says. */
+/** A random step of a history: one of `acts` with random `fields`, drawn by `weight`. */
 export function step<const Act extends string, Fields extends object>(
   weight: number,
   acts: readonly Act[],

@@ -145,7 +145,7 @@ export async function openTestDatabase(): Promise<TestDatabase> {
   }
 }
 
-/** A ledger on this database that goes to another address, such as that of a proxy. */
+/** A ledger on this database through another address, such as a proxy's. */
 export async function ledgerAt(
   db: TestDatabase,
   address: Address,
@@ -159,13 +159,13 @@ export async function ledgerAt(
 
 export const silent = { info: () => {}, warn: () => {}, error: () => {} }
 
-/** A log, and the errors that it was given. */
+/** A log, and the errors that were logged. */
 export function listening() {
   const errors: string[] = []
   return { errors, log: { ...silent, error: (_: object, message: string) => void errors.push(message) } }
 }
 
-/** An end as a line of the spool has it. */
+/** An end in the form of a line of the spool. */
 export const spooledEnd = (end: End, account_id = "a", hold: Hold | null = null) => ({
   account_id,
   end,
@@ -187,7 +187,7 @@ export function holdOf(account: Account, amount_nano: bigint, changes: Partial<H
   }
 }
 
-/** An id of a call that began then. */
+/** An id of a call that began at this time. */
 export function idAt(at: Date | number): string {
   return `${floorId(new Date(at)).slice(0, 14)}7${nextId().slice(15)}`
 }
@@ -202,7 +202,7 @@ export const writeCheckpoints = (
   ...seen: readonly Checkpoint[]
 ) => new Checkpoints(connection, () => gateway_id).write(seen)
 
-/** The same, with a number of its own instead of random bits. */
+/** An id of a call that began at this time, with a number instead of random bits. */
 export function numberedId(at: Date | number, number: number): string {
   const time = Number(at).toString(16).padStart(12, "0")
   return `${time.slice(0, 8)}-${time.slice(8)}-7000-8000-${number.toString(16).padStart(12, "0")}`
@@ -349,7 +349,7 @@ export function nth<Item>(list: readonly Item[], at: number): Item {
   return item
 }
 
-/** Begins a transaction, which stays open until `commit`. `last` is done in it before. */
+/** Begins a transaction, which stays open until `commit`. `last` runs in it just before the commit. */
 export async function openTransaction(
   sql: Sql,
   begin: (tx: TransactionSql) => Promise<unknown>,
@@ -388,7 +388,7 @@ export const insertHold = (
 ) => tx`INSERT INTO tollgate.holds (id, account_id, key_id, gateway_id, amount_nano, terms_id, stream)
   VALUES (${id}, ${account_id}, ${key_id}, ${gateway_id}, ${String(amount_nano)}, ${terms_id}, ${stream})`
 
-/** Sweeps once as a gateway that has just come. `onExpired` receives how many calls have expired. */
+/** Sweeps once as a new gateway. `onExpired` receives the number of expired calls. */
 export async function sweepOnce(
   connection: DatabaseConnection,
   onExpired: (count: number) => void = () => {},
@@ -400,7 +400,7 @@ export async function sweepOnce(
   sweeper.stop()
 }
 
-/** Forgets all sums (D72), and sums up again the hours that had ended then; null for none. */
+/** Deletes all sums (D72), and sums the hours again that had ended at this time; null for none. */
 export async function sumAnew({ sql, database }: TestDatabase, until_ms: number | null): Promise<void> {
   for (const table of ["hours", "days", "hour_latencies", "day_latencies", "label_days"])
     await sql.unsafe(`TRUNCATE tollgate.${table}`)
@@ -409,7 +409,7 @@ export async function sumAnew({ sql, database }: TestDatabase, until_ms: number 
   if (until_ms !== null) await sumHours(database.upkeep, () => false, Date.now() - until_ms - 1_800_000)
 }
 
-/** A process that runs a file of this folder, which reads what it is told. */
+/** A process that runs a file of this folder, and reads its standard input. */
 export const spawnFile = (name: string, told: object) =>
   Bun.spawn({
     cmd: [process.execPath, join(import.meta.dir, name)],

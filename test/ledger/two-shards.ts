@@ -4,7 +4,7 @@ import type { DatabaseConnection } from "../../src/ledger/database/connection.ts
 import type { Db } from "../../src/ledger/database/db.ts"
 import { openTestDatabase, type TestDatabase, violations } from "./test-database.ts"
 
-/** A shard as moves and operators take it, and as its gateway does. */
+/** A shard for moves, operators and its gateway. */
 export interface Shard {
   readonly name: string
   readonly open: true
@@ -14,7 +14,7 @@ export interface Shard {
   readonly gateway_id: string
 }
 
-/** The shards `a` and `b` of a test file, whose journals add up after its last test. */
+/** The shards `a` and `b` of a test file. After its last test, their journals must add up. */
 export async function twoShards(): Promise<readonly [a: Shard, b: Shard]> {
   const opened = async (name: string): Promise<Shard> => {
     const db = await openTestDatabase()

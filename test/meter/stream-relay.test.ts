@@ -150,7 +150,7 @@ function bodyOf(received: string): string {
   return parseAnswer(Buffer.from(received))?.answer.body ?? ""
 }
 
-/** What is not as usual: how the body ends, what the client wants, and how the stream is settled. */
+/** Differences from the usual stream: how the body ends, what the client asks for, and how the stream is settled. */
 interface How {
   readonly end?: "close" | "reset"
   readonly wants?: Partial<RelayOptions>
@@ -199,7 +199,7 @@ describe("what the client sees", () => {
       COST,
     ],
     [
-      "D49 usage in the midst of a stream passes unchanged",
+      "D49 usage in the middle of a stream passes unchanged",
       [textUsing, finish, usage, done],
       textUsing + finish + usageWithCost + done,
       { wants: { wants_usage: true, wants_cost: true } },
@@ -921,7 +921,7 @@ describe("D63 D32 a stream that the provider's own last event ends", () => {
   })
 })
 
-test("D29 D41 a large JSON answer to a stream request is made events in several turns of the event loop", async () => {
+test("D29 D41 a large JSON answer to a stream request is converted into events in several turns of the event loop", async () => {
   const MIB = 1_048_576
   const { stream_relay, provider } = relay({ response_bytes: 16 * MIB, event_bytes: 16 * MIB })
   const content = "abcdefg\\n".repeat(MIB)

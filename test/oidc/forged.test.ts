@@ -12,7 +12,7 @@ const CLIENT_SECRET = "client-secret-canary-0123456789abcdef"
 const UNUSABLE =
   "Example did not answer as it must, so nobody was signed in. Try again, or sign in with a token; the gateway&#x27;s log says why."
 
-/** The address of a request, in these tests. */
+/** The header that has the address of a request in these tests. */
 const SENDER = "x-sender"
 
 let script: ScriptedIssuer
@@ -222,7 +222,7 @@ test("D103 no page and no reason of the log has a token, a code or a secret", ()
     expect(shown).not.toContain(secret)
 })
 
-test("D78 D103 few sign-ins wait for the provider and are logged, and addresses share them", async () => {
+test("D78 D103 sign-ins that wait for the provider are few and shared by addresses, and few failures are logged", async () => {
   const flow = await begin()
   const { promise, resolve } = Promise.withResolvers<void>()
   const refusal = async () => {

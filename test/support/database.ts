@@ -70,7 +70,7 @@ async function emptied(address: Address): Promise<FreshDatabase> {
   return { address, drop }
 }
 
-/** Lets nobody into a database of the test run's cluster, and ends who is there, until `admit`. */
+/** Ends all connections to a database of the test run's cluster, and refuses new ones until `admit`. */
 export async function shutOut(address: Address): Promise<{ admit(): Promise<void> }> {
   if (!("database" in address)) throw new Error("the test cluster is reached by its socket")
   const { database } = address

@@ -122,7 +122,7 @@ export async function endSound(gateway: TestGateway, provider: { stop(): Promise
   if (open_holds + violations.length > 0) throw new Error(JSON.stringify({ open_holds, violations }))
 }
 
-/** The tables of a fresh database are made, and need neither a check nor a migration. */
+/** A fresh database. It has its tables, so it needs neither a check nor a migration. */
 async function oneFresh() {
   const { address, drop } = await freshDatabase()
   const shards: OneOrMore<ShardDatabase> = [

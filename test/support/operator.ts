@@ -61,7 +61,7 @@ export function operatorOf(url: string) {
     callOf: (response: Response) =>
       admin<CallRecord>("GET", `/calls/${response.headers.get("x-request-id")}`),
     calls,
-    /** The calls of an account, once there are so many and none is open. */
+    /** The calls of an account, once there are `count` and none is open. */
     endedCalls: (account_id: string, count = 1) =>
       until(
         () => calls(`?account=${account_id}`),

@@ -1,7 +1,7 @@
-/** Between two looks of `until`: longer from look to look, so that a long wait takes little of the processor. */
+/** The pause between two reads of `until`. It doubles up to the last one, so that a long wait takes little processor time. */
 const FIRST_PAUSE_MS = 5
 const LAST_PAUSE_MS = 50
-/** After a look that takes long, such as an audit, the pause is twice as long, but no longer than this. */
+/** After a slow read, such as an audit, the pause is twice as long as the read, but at most this. */
 const LONG_PAUSE_MS = 250
 
 /** Waits until `check` holds; the test's own timeout is the limit. */
@@ -15,10 +15,10 @@ export async function until<T>(read: () => Promise<T> | T, check: (value: T) => 
   }
 }
 
-/** Of an array or a map the fields are `length` and `size`. */
+/** Some fields of a value, such as the `length` of an array or the `size` of a map. */
 type Fields<T> = T extends object ? { readonly [Name in keyof T as Name]?: T[Name] } : T
 
-/** Waits until what is read is `wanted`, or has its fields. */
+/** Waits until the read value is `wanted`, or has its fields. */
 export function untilIs<T>(read: () => Promise<T> | T, wanted: Fields<T>): Promise<T> {
   return until(read, (value) => {
     if (typeof wanted !== "object" || wanted === null) return Object.is(value, wanted)
