@@ -59,14 +59,6 @@ describe("D54 no call is harmed by a collector", () => {
     expect(gateway.lines.filter((line) => line.includes("trace export is failing"))).toHaveLength(1)
     await collector.stop()
   })
-
-  test("that is not there", async () => {
-    const collector = startCollector()
-    await collector.stop()
-    const gateway = await startGateway(provider, {}, tracing(collector, SMALL))
-    await sixtyCalls(gateway)
-    await gateway.stop()
-  })
 })
 
 describe("D54 without traces of its own", () => {

@@ -57,16 +57,6 @@ describe("D33 the breakers", () => {
     }
   })
 
-  test("five times 500 for two accounts opens for all", async () => {
-    first.reply(json(500, {}))
-    const breakers = new CircuitBreakers()
-    for (let n = 0; n < 5; n++) {
-      expect(breakers.admits("first")).toBe(true)
-      await failure(send(routes(upstream(first.url)), { account_id: `account-${n % 2}` }, breakers))
-    }
-    expect(breakers.admits("first")).toBe(false)
-  })
-
   test("a stream lost after its 2xx does not count", async () => {
     first.reply(sse(["data: {}\n\n"], { ending: "reset" }))
     const breakers = new CircuitBreakers()
