@@ -1,10 +1,10 @@
 import { describe, expect, test } from "bun:test"
 import { ceilToNano, type Price } from "../../src/money.ts"
-import type { Verdict } from "../../src/settlement/decide.ts"
 import { linesOf, priceVerdict } from "../../src/settlement/price.ts"
 import { readUsage } from "../../src/usage/reading.ts"
 import type { Note } from "../../src/wire/call.ts"
 import { priceOf } from "../support/price.ts"
+import { settledBy } from "./terms.ts"
 
 /** D60: every kind of token at its own price, none of them twice, and none in silence. */
 
@@ -22,17 +22,10 @@ const card: Price = {
   },
 }
 
-function verdict(fields: object, prompt_tokens = 100, completion_tokens = 50): Verdict {
+function verdict(fields: object, prompt_tokens = 100, completion_tokens = 50) {
   const reading = readUsage({ prompt_tokens, completion_tokens, ...fields })
   if (reading.state !== "valid") throw new Error("the usage of a test is not valid")
-  return {
-    outcome: "settled",
-    basis: "usage",
-    reported: reading.usage,
-    estimated: { prompt_tokens: 0, completion_tokens: 0 },
-    failure: null,
-    notes: reading.notes,
-  }
+  return settledBy({ reported: reading.usage, notes: reading.notes })
 }
 
 const prompt = (details: object) => ({ prompt_tokens_details: details })
@@ -88,7 +81,6 @@ describe("D60 a usage is charged bucket by bucket", () => {
 
   test("what is estimated on top is plain output, beside the buckets of what was reported", () => {
     const reported = verdict(completion({ reasoning_tokens: 50 }))
-    if (reported.outcome !== "settled") throw new Error("not settled")
     const partial = { ...reported, estimated: { prompt_tokens: 0, completion_tokens: 10 } }
     expect(priceVerdict(partial, card, AMOUNT).charge_nano).toBe(100n + 150n + 40n)
     // Only one of the ten tokens fits.

@@ -3,7 +3,7 @@ import type { JsonEvidence, StreamEvidence } from "../../src/meter/reading.ts"
 import { decide, type EstimateTerms, type Verdict } from "../../src/settlement/decide.ts"
 import { type Ending, endings, type Failure, type Note } from "../../src/wire/call.ts"
 import type { UsageReading } from "../../src/wire/usage.ts"
-import { terms } from "./terms.ts"
+import { settledBy, terms } from "./terms.ts"
 
 const missing: UsageReading = { state: "missing" }
 const invalid: UsageReading = { state: "invalid" }
@@ -43,24 +43,16 @@ function reported(
   later = 0,
   notes: Note[] = [],
 ): Verdict {
-  return {
-    outcome: "settled",
+  return settledBy({
     basis,
     reported: { prompt_tokens, cached_tokens: 0, completion_tokens },
     estimated: { prompt_tokens: 0, completion_tokens: later },
     failure,
     notes,
-  }
+  })
 }
 function estimated(completion_tokens: number, failure: Failure, notes: Note[] = []): Verdict {
-  return {
-    outcome: "settled",
-    basis: "estimate",
-    reported: null,
-    estimated: { prompt_tokens: 0, completion_tokens },
-    failure,
-    notes,
-  }
+  return settledBy({ basis: "estimate", estimated: { prompt_tokens: 0, completion_tokens }, failure, notes })
 }
 function released(failure: Failure, notes: Note[] = []): Verdict {
   return { outcome: "released", failure, notes }

@@ -3,6 +3,7 @@ import type { Bucket } from "../../src/kinds.ts"
 import type { JsonEvidence } from "../../src/meter/reading.ts"
 import type { Verdict } from "../../src/settlement/decide.ts"
 import { estimateEvidence } from "../../src/settlement/settle.ts"
+import { type Settled, settledBy } from "./terms.ts"
 
 function evidence(output_bytes: number): JsonEvidence {
   return {
@@ -15,19 +16,10 @@ function evidence(output_bytes: number): JsonEvidence {
   }
 }
 
-type Settled = Extract<Verdict, { outcome: "settled" }>
-
 /** Settled by usage with 100 prompt and 50 completion tokens, of which the buckets are parts. */
 function settled(buckets: Partial<Record<Bucket, number>> = {}, changes: Partial<Settled> = {}): Verdict {
-  return {
-    outcome: "settled",
-    basis: "usage",
-    reported: { prompt_tokens: 100, cached_tokens: 40, completion_tokens: 50, buckets },
-    estimated: { prompt_tokens: 0, completion_tokens: 0 },
-    failure: null,
-    notes: [],
-    ...changes,
-  }
+  const reported = { prompt_tokens: 100, cached_tokens: 40, completion_tokens: 50, buckets }
+  return settledBy({ reported, ...changes })
 }
 
 const REPORTED = { prompt_tokens: 100, output_bytes: 120, output_tokens: 50, reasoning_tokens: 0 }

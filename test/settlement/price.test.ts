@@ -6,6 +6,7 @@ import { costPico, priceVerdict } from "../../src/settlement/price.ts"
 import type { Note } from "../../src/wire/call.ts"
 import { MAX_TOKENS, type Usage } from "../../src/wire/usage.ts"
 import { priceOf } from "../support/price.ts"
+import { settledBy } from "./terms.ts"
 
 /** USD 0.25, 0.025 and 2 per 1M tokens: 0.25, 0.025 and 2 nano a thousand tokens. */
 const price: Price = priceOf(250_000n, 25_000n, 2_000_000n)
@@ -25,14 +26,8 @@ function settled(
   completion_tokens = 0,
   notes: Note[] = [],
 ): Verdict {
-  return {
-    outcome: "settled",
-    basis: "partial",
-    reported: reported === null ? null : usageOf(reported),
-    estimated: { prompt_tokens, completion_tokens },
-    failure: null,
-    notes,
-  }
+  const estimated = { prompt_tokens, completion_tokens }
+  return settledBy({ basis: "partial", reported: reported && usageOf(reported), estimated, notes })
 }
 
 const THREE_SEARCHES = settled([9, 0, 2], 0, 3)

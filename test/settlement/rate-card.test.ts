@@ -9,6 +9,7 @@ import { priced } from "../../src/settlement/settle.ts"
 import { readUsage } from "../../src/usage/reading.ts"
 import { aCall } from "../admission/model.ts"
 import { Random } from "../faults/random.ts"
+import { settledBy } from "./terms.ts"
 
 /**
  * D60, D62, D69, D70: random cards, usages and multipliers cost what an independent model of the rulings says, to the nano-USD. The model works on
@@ -218,14 +219,7 @@ function charged(call: Call, counts: Counts, margin = "1", said?: string) {
   if (reading.state !== "valid") throw new Error("the usage of a test is not valid")
   const { charge_nano, usage, price } = priced(
     call,
-    {
-      outcome: "settled",
-      basis: "usage",
-      reported: reading.usage,
-      estimated: { prompt_tokens: 0, completion_tokens: 0 },
-      failure: null,
-      notes: [],
-    },
+    settledBy({ reported: reading.usage }),
     said === undefined ? {} : { service_tier: said },
   )
   if (usage === null) throw new Error("nothing was charged")
