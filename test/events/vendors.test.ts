@@ -316,6 +316,13 @@ test.each([
   [{ kind: "stripe", meter: "m", token: "rk_live_\u2026" }, "token"],
   [{ kind: "stripe", meter: "m", token: "two words" }, "token"],
   [{ kind: "kafka" }, "kind"],
+  [{ name: "A B" }, "name"],
+  [{ url: "https://127.0.0.1/" }, "url"],
+  [{ url: "http://a.example.com/" }, "url"],
+  [{ types: [] }, "types"],
+  [{ types: ["call"] }, "types"],
+  [{ from: "yesterday" }, "from"],
+  [{ secret: "whsec_" }, "secret"],
   ...vendors.map(({ kind, meter }): [object, string] => [
     { kind, meter, token: "t", url: "https://169.254.169.254/" },
     "url",
