@@ -35,7 +35,7 @@ export class RepeatedRefusals {
   }
 }
 
-/** True for a large body, unless the call may have a stored answer (D43) or needs the headers for its origin (D40). */
+/** True for a body that is large or has no announced length, unless the call may have a stored answer (D43) or needs the headers for its origin (D40). */
 function mayRepeat({ headers }: Request): boolean {
   return unreadBytes(headers) > DROPPED_BYTES && !headers.has("idempotency-key") && !headers.has("origin")
 }

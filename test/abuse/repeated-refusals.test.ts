@@ -119,7 +119,7 @@ test.each([
   expect(repeated.answer(request)).toBeNull()
 })
 
-test("D112 a call without a body is not refused as one whose body has no length", () => {
+test("D112 a call without a body does not get the refusal of one whose body has no length", () => {
   const bare = (headers: Record<string, string>) =>
     new Request("http://gateway.test/v1/messages", { method: "POST", headers })
   const repeated = new RepeatedRefusals()

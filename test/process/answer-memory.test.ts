@@ -12,7 +12,7 @@ const MIB = 1024 ** 2
 const MEMORY_MIB = 128
 const ANSWER_MIB = 8
 const ANSWERS = 30
-/** Those that are read while their clients read nothing: they fill half as much again as the memory. */
+/** The answers that the gateway reads while no client reads: they take 1.5 times the memory. */
 const READ = (1.5 * MEMORY_MIB) / ANSWER_MIB
 /** All that a gateway may use besides: code, connections, parts of answers that were joined. */
 const BESIDES_MIB = 96
@@ -32,7 +32,7 @@ beforeAll(async () => {
 })
 afterAll(() => place.clear(provider, fresh))
 
-test("D77 answers that no client reads count until it reads or leaves, and others of its account wait", async () => {
+test("D77 an unread answer counts until its client reads it or leaves, and further answers of its account wait", async () => {
   const { account, audit, calls } = operatorOf(gateway.url)
   const [greedy, modest] = [await account("1000"), await account("1")]
   provider.reply(answered("hi"))
@@ -64,7 +64,7 @@ test("D77 answers that no client reads count until it reads or leaves, and other
     if (at % 2 === 0) client.leave()
     else client.reset()
   }
-  // It may be one of those that wait.
+  // Its answer may be one of those that wait.
   reader?.readOn()
   const answer = await reader?.answer("POST")
   expect(answer?.json).toMatchObject({ choices: [{ message: { content: "x".repeat(ANSWER_MIB * MIB) } }] })
