@@ -72,6 +72,18 @@ test("D78 accounts whose answers wait take turns", async () => {
   expect(order).toEqual(["greedy", "modest", "greedy", "greedy"])
 })
 
+test("D77 an answer that is no longer kept does not keep the next one waiting", async () => {
+  const memory = new Memory(0)
+  const unread = await filled(memory)
+  unread.pop()?.free()
+  const [large, next] = [memory.answer("greedy", LIMITS), memory.answer("greedy", LIMITS)]
+  expect(large.hold(SIZE)).toBeNull()
+  const waiting = asked(next, SIZE)
+  large.hold(0)
+  await undefined
+  expect(waiting.has()).toBe(true)
+})
+
 test("D77 answers that arrived in part are read one at a time, and all complete", async () => {
   const memory = new Memory(0)
   let whole = 0
