@@ -35,7 +35,7 @@ export class AnswerMemory {
   hold(answer_bytes: number): Promise<boolean> | null {
     const more = (answer_bytes < LARGE_BYTES ? 0 : answer_bytes) - this.#bytes
     if (more < 0) this.#remove(-more, true)
-    // It may be read on, but grows no more.
+    // The rest may still be read, but is not kept.
     if (this.#bytes === 0) this.#setReading(false)
     if (more <= 0 || this.#take(more)) return null
     this.#setReading(false)
