@@ -93,6 +93,7 @@ describe("D54 a gateway as a process", () => {
     await calls(gateway, 20)
     await end(gateway)
     expect(gateway.complaint).toBe("")
+    expect(gateway.printed).not.toContain("unhandled error")
   })
 
   test("is not started with an endpoint that is none: one sentence, exit code 1", async () => {
