@@ -36,7 +36,6 @@ export class Rig {
   #bare = new Child("bare")
   #provider_url = ""
   #targets: Readonly<Record<TargetName, Target>> | null = null
-  #ended = false
 
   /** With the answers that its provider gives. */
   constructor(specs: AnswerSpecs) {
@@ -95,8 +94,6 @@ export class Rig {
 
   /** Ends every process, the load generator first. */
   async stop(): Promise<void> {
-    if (this.#ended) return
-    this.#ended = true
     await this.load_process.stop()
     await Promise.all([this.#tollgate.stop(), this.ledger.stop(), this.stopLedgers(), this.#bare.stop()])
     await this.#provider.stop()

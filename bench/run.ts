@@ -48,20 +48,23 @@ async function onRig<T>(
   work: (progress: Progress) => Promise<T>,
 ): Promise<T> {
   const progress = new Progress(steps)
+  let ended: Promise<void> | null = null
+  const end = () => {
+    ended ??= rig.stop()
+    return ended
+  }
   let stopped: Promise<never> | null = null
   const stop = () => {
-    stopped ??= rig.stop().then(() => process.exit(130))
+    stopped ??= end().then(() => process.exit(130))
   }
   for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.once(signal, stop)
   try {
     await rig.start()
     return await work(progress)
-  } catch (error) {
+  } finally {
+    await end()
     // After a signal, errors are only about processes that were ended.
     await stopped
-    throw error
-  } finally {
-    await rig.stop()
   }
 }
 
