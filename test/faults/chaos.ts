@@ -147,6 +147,8 @@ export async function chaos(
     await Promise.all(stopSelling.map((stopOne) => stopOne()))
   }
   await scene.quiet()
+  // A failure delays the sink by up to 20 s: 15 for the answer, and 5 before the retry.
+  receiver.mend()
   // A gateway that delivers is not at rest.
   violations.push(...(await undelivered(scene, receiver)))
 
@@ -169,7 +171,6 @@ export async function chaos(
   await scene.quiet()
 
   violations.push(...(await inquire(scene, author, seen, accounts, sellers)))
-  receiver.mend()
   violations.push(...(await undelivered(scene, receiver)))
   receiver.stop()
   if (slowest_start_ms > (kills > SHORT_KILLS ? SERVING_WITHIN_MS : SERVING_AMID_TESTS_MS))
