@@ -121,7 +121,9 @@ function shownFields({ body, secrets }: Pick<ProviderRefusal, "body" | "secrets"
 /** Redacts before it truncates, so that no part of a credential is left. */
 function cleaned(message: string, secrets: readonly string[]): string {
   const text = redacted(message, secrets)
-  return text.length <= MAX_MESSAGE_CHARACTERS ? text : [...text].slice(0, MAX_MESSAGE_CHARACTERS).join("")
+  return text.length <= MAX_MESSAGE_CHARACTERS
+    ? text
+    : [...text.slice(0, 2 * MAX_MESSAGE_CHARACTERS)].slice(0, MAX_MESSAGE_CHARACTERS).join("")
 }
 
 function isClean(value: unknown, form: RegExp, secrets: readonly string[]): value is string {
@@ -142,9 +144,16 @@ export function redacted(text: string, secrets: readonly string[]): string {
 const REDACTED = "[redacted]"
 
 function withoutWord(text: string, secret: string): string {
-  return text
-    .split(secret)
-    .reduce((left, right) => left + (isLetter(left.at(-1)) || isLetter(right[0]) ? secret : REDACTED) + right)
+  const [first = "", ...others] = text.split(secret)
+  const pieces = [first]
+  let last = first.at(-1)
+  // To ask for the last character of a text that grows would copy all of it each time.
+  for (const right of others) {
+    const between = isLetter(last) || isLetter(right[0]) ? secret : REDACTED
+    pieces.push(between, right)
+    last = right.at(-1) ?? between.at(-1)
+  }
+  return pieces.join("")
 }
 
 function isLetter(character = ""): boolean {

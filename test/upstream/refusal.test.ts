@@ -228,6 +228,13 @@ describe("an upstream's credential is never shown", () => {
     )
   })
 
+  test("D17 a text of nothing but a short one is searched in time that grows as its length", () => {
+    const began_ms = performance.now()
+    expect(redacted("EMPTY ".repeat(170_000), ["EMPTY"])).toBe("[redacted] ".repeat(170_000))
+    expect(redacted("EMPTYEMPTY EMPTYS", ["EMPTY"])).toBe("[redacted][redacted] EMPTYS")
+    expect(performance.now() - began_ms).toBeLessThan(3_000)
+  })
+
   test("it is not shown in part where the message is cut", () => {
     const message = `${"x".repeat(995)}${API_KEY}`
     expect(told({ status: 400, body: JSON.stringify({ error: { message } }) }).message).not.toContain("sk-")
