@@ -62,10 +62,13 @@ function inParts(parts: Iterator<string>): ReadableStream<Uint8Array> {
   const encoder = new TextEncoder()
   return new ReadableStream({
     async pull(controller) {
-      const { done, value } = parts.next()
-      if (done) return controller.close()
-      controller.enqueue(encoder.encode(value))
-      await setImmediate()
+      for (;;) {
+        const { done, value } = parts.next()
+        if (done) return controller.close()
+        await setImmediate()
+        if (value === "") continue
+        return controller.enqueue(encoder.encode(value))
+      }
     },
   })
 }

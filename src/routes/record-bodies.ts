@@ -7,7 +7,7 @@ import type { Key } from "../ledger/accounts/keys.ts"
 import type { ChangeRecord } from "../ledger/accounts/operator-log.ts"
 import type { OperatorRecord } from "../ledger/accounts/operators.ts"
 import type { AssignedList, PriceListRecord } from "../ledger/accounts/price-lists.ts"
-import type { PageOf } from "../ledger/database/page.ts"
+import { mapInTurns, type PageOf } from "../ledger/database/page.ts"
 import { TooManyGroups } from "../ledger/entries.ts"
 import type { CallRecord } from "../ledger/reports/calls.ts"
 import {
@@ -55,8 +55,8 @@ import { asksRows } from "./list-formats.ts"
 
 /** Records of the ledger as the API shows them to operators and clients: the fields that the schemas name. */
 
-export function pageBody<Row, Body>({ data, next }: PageOf<Row>, bodyOf: (row: Row) => Body) {
-  return { data: data.map((row) => bodyOf(row)), next }
+export async function pageBody<Row, Body>({ data, next }: PageOf<Row>, bodyOf: (row: Row) => Body) {
+  return { data: await mapInTurns(data, (row) => bodyOf(row)), next }
 }
 
 export function accountBody(account: Account): AccountBody {
@@ -317,7 +317,7 @@ export async function groupsFor<Summary extends Pick<UsageSummary, "left_out">>(
 }
 
 /** A usage report for clients (D48). */
-export function usageReport(range: UsageRange, summary: UsageSummary<UsageGroup>): UsageReport {
+export function usageReport(range: UsageRange, summary: UsageSummary<UsageGroup>): Promise<UsageReport> {
   return reportOf(range, summary, (sums) => bodyOf(UsageSums, sums))
 }
 
@@ -325,13 +325,13 @@ export function usageReport(range: UsageRange, summary: UsageSummary<UsageGroup>
 export function operatorUsageReport(
   range: UsageRange,
   summary: UsageSummary<UsageGroup>,
-): OperatorUsageReport {
+): Promise<OperatorUsageReport> {
   return reportOf(range, summary, (sums) =>
     bodyOf(OperatorUsageSums, { ...sums, cost_nano: sums.charge_nano - sums.profit_nano }),
   )
 }
 
-function reportOf<Sums>(
+async function reportOf<Sums>(
   range: UsageRange,
   { groups, left_out, total }: UsageSummary<UsageGroup>,
   sumsOf: (sums: SummedUsage) => Sums,
@@ -341,7 +341,7 @@ function reportOf<Sums>(
     from: printTime(range.from),
     to: printTime(range.to),
     by: dimensions.join(","),
-    data: groups.map((sums) => ({ ...valuesOf(sums, dimensions), ...sumsOf(sums) })),
+    data: await mapInTurns(groups, (sums) => ({ ...valuesOf(sums, dimensions), ...sumsOf(sums) })),
     left_out,
     total: sumsOf(total),
   }

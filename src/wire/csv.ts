@@ -9,7 +9,7 @@ export function rowsOf(body: unknown): readonly object[] | null {
   return Array.isArray(list) ? list.filter(isObject) : null
 }
 
-const ROWS_AT_ONCE = 1_000
+const ROWS_AT_ONCE = 100
 
 /** One row per line. */
 export function ndjsonOf(rows: readonly object[]): string {
@@ -31,7 +31,10 @@ export function csvOf(rows: readonly object[]): string {
 
 export function* csvParts(rows: readonly object[]): Generator<string> {
   const all = new Set<string>()
-  for (const row of rows) addNames(row, "", all)
+  for (const [at, row] of rows.entries()) {
+    addNames(row, "", all)
+    if (at % ROWS_AT_ONCE === ROWS_AT_ONCE - 1) yield ""
+  }
   const named = [...all]
   // An object that is null in some rows has a column in those alone.
   const names = named.filter((name) => !named.some((other) => other.startsWith(`${name}.`)))

@@ -1,5 +1,6 @@
 import { lt, type SQL } from "drizzle-orm"
 import type { PgColumn } from "drizzle-orm/pg-core"
+import { nextTurn } from "../../wire/shape.ts"
 
 /** One page of a list, newest first: at most `limit` rows, those after the row with the id `after`. */
 export interface Page {
@@ -33,4 +34,24 @@ export async function pageOf<Row extends { readonly id: string }>(
   query: { limit(most: number): PromiseLike<readonly Row[]> },
 ): Promise<PageOf<Row>> {
   return paged(await query.limit(page.limit + 1), page)
+}
+
+/** The time that a long list keeps the event loop before others get a turn. */
+const TURN_MS = 5
+
+/** Maps a list that may be long, with turns of the event loop between its items. */
+export async function mapInTurns<Item, Result>(
+  items: readonly Item[],
+  map: (item: Item) => Result,
+): Promise<Result[]> {
+  const results: Result[] = []
+  let since_ms = performance.now()
+  for (const item of items) {
+    if (performance.now() - since_ms > TURN_MS) {
+      await nextTurn()
+      since_ms = performance.now()
+    }
+    results.push(map(item))
+  }
+  return results
 }

@@ -3,6 +3,7 @@ import { isId } from "../../id.ts"
 import { countedKinds, recordOf } from "../../kinds.ts"
 import type { Grouping } from "../../wire/usage-report.ts"
 import type { Db } from "../database/db.ts"
+import { mapInTurns } from "../database/page.ts"
 import { mergeRows } from "../database/row-merge.ts"
 import { amount, count, group, type RowOf, RowShape } from "../database/row-shape.ts"
 import {
@@ -91,7 +92,7 @@ export async function sumUsage(database: Db, range: GroupedSpan, most = MAX_GROU
   const [whole, ...groups] = rows
   if (whole === undefined) throw new Error("a sum of usage has no total")
   return {
-    groups: groups.map((row) => groupOf(row, dimensions)).sort(inReport),
+    groups: await mapInTurns(groups, (row) => groupOf(row, dimensions)),
     left_out: Number(textOf(whole, "groups")) - groups.length,
     total: usageSums.read(whole),
   }
@@ -157,13 +158,14 @@ export async function usageOf(
   const is_one = only !== undefined && others.length === 0
   const whole = is_one ? await only.sum(range, most) : addUsage(await all(), most)
   const names = await Promise.all(
-    dimensionsOf(range).map((by, at) => {
-      const ids = new Set(whole.groups.map(({ values }) => String(values[at])))
+    dimensionsOf(range).map(async (by, at) => {
+      const ids = new Set(await mapInTurns(whole.groups, ({ values }) => String(values[at])))
       return namesIn(shards.map((shard) => shard.names(by, [...ids])))
     }),
   )
   const named = ({ values }: GroupSums) => values.map((value, at) => names[at]?.get(String(value)) ?? null)
-  return { ...whole, groups: whole.groups.map((group) => ({ ...group, names: named(group) })) }
+  const groups = await mapInTurns(whole.groups, (group) => ({ ...group, names: named(group) }))
+  return { ...whole, groups }
 }
 
 /** The key or the account of a call may have left the shard of the call. */
@@ -179,7 +181,7 @@ interface Dimension {
 
 const nth = (at: number) => sql.raw(`g${at}`)
 
-/** The total first, then the groups by their charge. */
+/** The total first, then the `most` dearest groups in the order of `inReport`. */
 function sums(range: GroupedSpan, dimensions: readonly Dimension[], until: SummedUntil, most: number): SQL {
   const groupings = dimensions.map(({ by }) => by)
   const wanted = { ...range, is_total: !groupings.includes("key") && !groupings.includes("account") }
@@ -190,17 +192,23 @@ function sums(range: GroupedSpan, dimensions: readonly Dimension[], until: Summe
   )
   const given = dimensions.map((dimension, at) => sql`${groupingOf(dimension)} AS ${nth(at)}`)
   const shown = dimensions.map((_, at) => sql`s.${nth(at)}::text`)
+  const each = dimensions.map(({ starts }, at) =>
+    starts.length > 0 ? sql`s.${nth(at)}` : sql`s.${nth(at)}::text COLLATE "C"`,
+  )
+  const by_charge = sql`s.charge_nano DESC, s.calls DESC, ${sql.join(each, sql`, `)}`
+  const is_period = dimensions[0]?.starts.length !== 0
   return sql`
 WITH charges AS (
   SELECT ${sql.join(given, sql`, `)}, x.* FROM ${changes} x ${joined(groupings)}
 ), sums AS (
   SELECT GROUPING(c.g0) AS is_whole, ${grouped}, ${abandoned} AS abandoned, ${sumOfEach}
   FROM charges c GROUP BY GROUPING SETS ((${grouped}), ())
+), dearest AS (
+  SELECT s.*, count(*) OVER () - 1 AS groups FROM sums s
+  ORDER BY s.is_whole DESC, ${by_charge} LIMIT ${sql.raw(String(most + 1))}
 )
-SELECT ${sql.join(shown, sql`, `)}, ${textOfEach}, (count(*) OVER () - 1)::text AS groups
-FROM sums s
-ORDER BY s.is_whole DESC, s.charge_nano DESC, s.calls DESC, ${grouped}
-LIMIT ${sql.raw(String(most + 1))}`
+SELECT ${sql.join(shown, sql`, `)}, ${textOfEach}, s.groups::text AS groups FROM dearest s
+ORDER BY s.is_whole DESC, ${is_period ? sql`s.g0, ` : sql``}${by_charge}`
 }
 
 /** Hours and days have the account, the key and the terms; days the labels; only entries sessions and upstream keys. */
@@ -262,6 +270,9 @@ function groupingOf({ by, starts }: Dimension): SQL {
   return GROUPS[by] ?? sql`CASE WHEN ${is_other} THEN ${other} ELSE coalesce(l.tags ->> ${tag}::text, '') END`
 }
 
+/** So that many names do not keep the event loop. */
+const NAMES_AT_ONCE = 2_000
+
 /** Display names of these keys, accounts or end users; groups of another kind have none. */
 export async function groupNames(
   database: Db,
@@ -271,11 +282,16 @@ export async function groupNames(
   const named = namedBy(by)
   if (named === null) return new Map()
   const { table, name } = named
-  const found = await database
-    .select({ id: table.id, name })
-    .from(table)
-    .where(sql`${table.id} = ANY (${arrayOf(ids.filter(isId), (id) => id)}::uuid[])`)
-  return new Map(found.flatMap(({ id, name }) => (name === null ? [] : [[id, name]])))
+  const names = new Map<string, string>()
+  for (let at = 0; at < ids.length; at += NAMES_AT_ONCE) {
+    const some = ids.slice(at, at + NAMES_AT_ONCE).filter(isId)
+    const found = await database
+      .select({ id: table.id, name })
+      .from(table)
+      .where(sql`${table.id} = ANY (${arrayOf(some, (id) => id)}::uuid[])`)
+    for (const { id, name } of found) if (name !== null) names.set(id, name)
+  }
+  return names
 }
 
 function namedBy(by: Grouping) {
