@@ -1,4 +1,3 @@
-import { setImmediate } from "node:timers/promises"
 import { recordOf } from "../kinds.ts"
 import { PICO_PER_NANO, type Price, parsePrice, printUsd } from "../money.ts"
 import {
@@ -8,6 +7,7 @@ import {
   STEP_MS,
 } from "../wire/reconciliation.ts"
 import { type Cause, type ComparedState, causes } from "../wire/reconciliation-words.ts"
+import { nextTurn } from "../wire/shape.ts"
 import type { Usage } from "../wire/usage.ts"
 import type { ExportedUsage, UsageExport } from "./usage-export.ts"
 
@@ -56,7 +56,7 @@ export async function compareUsage(
   const at = new Map(pairs.map((pair) => [placeOf(pair.from_ms, pair.model, pair.key), pair]))
   const rows: Compared[] = []
   for (const pair of pairs) {
-    if (rows.length % SLICE === 0) await setImmediate()
+    if (rows.length % SLICE === 0) await nextTurn()
     const state = !exported.covered.has(pair.from_ms)
       ? "no_data"
       : pair.from_ms + step_ms > now_ms - YOUNG_MS

@@ -1,6 +1,6 @@
-import { setImmediate } from "node:timers/promises"
 import { csvParts, ndjsonParts, rowsOf } from "../wire/csv.ts"
 import { invalidField } from "../wire/fault.ts"
+import { nextTurn } from "../wire/shape.ts"
 
 /** Lists as CSV or NDJSON instead of JSON (D105), and other answers that have forms of their own: one hook for all routes. */
 
@@ -65,7 +65,7 @@ function inParts(parts: Iterator<string>): ReadableStream<Uint8Array> {
       for (;;) {
         const { done, value } = parts.next()
         if (done) return controller.close()
-        await setImmediate()
+        await nextTurn()
         if (value === "") continue
         return controller.enqueue(encoder.encode(value))
       }

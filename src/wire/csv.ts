@@ -29,6 +29,7 @@ export function csvOf(rows: readonly object[]): string {
   return [...csvParts(rows)].join("")
 }
 
+/** The first parts are empty: one for each group of rows whose names were read. */
 export function* csvParts(rows: readonly object[]): Generator<string> {
   const all = new Set<string>()
   for (const [at, row] of rows.entries()) {

@@ -1,3 +1,4 @@
+import { nextTurn } from "../../wire/shape.ts"
 import { LedgerBusy, LedgerUnavailable } from "../entries.ts"
 import type { Runner } from "./connection.ts"
 import { Delayed, errorCode, kindOf } from "./database-errors.ts"
@@ -192,6 +193,7 @@ export class BatchQueue<Item, Result> {
       if (account !== null) await this.#retryDeferred(account)
       await this.#attempt(this.#waiting.dequeue(this.#cap(this.#waiting.size)), LOCK_MS)
       this.#in_progress = []
+      // The event loop reads its sockets, so that the next batch has the calls that just arrived.
       await nextTurn()
     }
     this.#running = false
@@ -317,11 +319,6 @@ export class BatchQueue<Item, Result> {
     this.#waiting.putBack(batch.filter(isLive))
     if (this.#stopped) this.stop()
   }
-}
-
-/** Resolves when the event loop has read its sockets, so that a batch has the calls that just arrived. */
-function nextTurn(): Promise<void> {
-  return new Promise((resolve) => setImmediate(resolve))
 }
 
 function resultAt<Result>(results: readonly Result[], at: number): Result {

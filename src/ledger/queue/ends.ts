@@ -149,6 +149,7 @@ export class EndQueue extends SpooledWrites<QueuedEnd, EndResult, SpooledEnd> {
   protected spool({ account_id, end, hold, on_disk }: QueuedEnd): void {
     if (!on_disk && this.#spool.add({ account_id, end, hold })) this.#on.spooled?.()
   }
+
   protected callOf({ end }: QueuedEnd): string {
     return end.id
   }
