@@ -1,10 +1,8 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test"
-import { existsSync, mkdirSync, readdirSync, rmSync, writeFileSync } from "node:fs"
+import { existsSync, readdirSync } from "node:fs"
 import { join } from "node:path"
 import type { Sql } from "postgres"
 import { connect } from "../../src/ledger/database/address.ts"
-import { endOne } from "../../src/ledger/money/end.ts"
-import { holdOneKey } from "../../src/ledger/money/hold.ts"
 import { holdExact } from "../../src/ledger/money/hold-exact.ts"
 import { tombstone } from "../../src/ledger/money/tombstone.ts"
 import { printUsd } from "../../src/money.ts"
@@ -13,7 +11,6 @@ import { takes } from "../support/fair-clock.ts"
 import { chat, until, untilIs } from "../support/gateway.ts"
 import { FAIR } from "../support/link.ts"
 import { HELLO, type Provider } from "../support/provider.ts"
-import { Disk } from "./disk.ts"
 import { Scene, type Victim } from "./scene.ts"
 
 /** D27: what happens to calls while the database cannot be written, for any reason. */
@@ -141,30 +138,6 @@ describe("D27 the database is gone while streams end", () => {
     await other.stop()
   })
 
-  test("and the disk does not take the spool: they wait in memory, and the spool is written again when it can be", async () => {
-    const other = await scene.victim(() => LONG)
-    const folder = join(other.place.data_dir, "spool")
-    mkdirSync(other.place.data_dir, { recursive: true })
-    writeFileSync(folder, "in the way")
-    const { finish, settled } = await streams(5, other)
-    other.database.refuse()
-    await finish()
-    await other.gateway.prints("the spool cannot be written")
-    other.database.admit()
-    await settled()
-
-    rmSync(folder)
-    const later = await streams(5, other)
-    other.database.refuse()
-    await later.finish()
-    await untilIs(async () => (await spoolLines(other)).length, 5)
-    await other.kill()
-    other.database.admit()
-    await other.start()
-    await later.settled()
-    await other.stop()
-  })
-
   async function spoolLines(from: Victim): Promise<string[]> {
     const texts = spooled(from).map((name) => Bun.file(join(from.place.data_dir, "spool", name)).text())
     return (await Promise.all(texts)).join("").split("\n").filter(Boolean)
@@ -190,45 +163,6 @@ describe("D27 the database does not answer", () => {
       Array.from({ length: ROUNDS }, () => SETTLED),
     )
     await other.stop()
-  })
-
-  test("nothing passes, as on a cable that was pulled", async () => {
-    const { finish, settled } = await streams(20)
-    victim.database.stall()
-    const ended = finish()
-    await expectRefusals(10)
-    await ended
-    victim.database.heal()
-    await settled()
-    await expectServed()
-  })
-
-  test("they are slow by 200 ms: calls are slower, and served", async () => {
-    victim.database.weather = { ...FAIR, delay_ms: 100 }
-    const { finish, settled } = await streams(5)
-    await finish()
-    await settled()
-    const asked = Promise.all(Array.from({ length: 20 }, async () => (await ask()).status))
-    const statuses = await takes(400, 2_000, asked)
-    expect(statuses).toEqual(statuses.map(() => 200))
-    victim.database.weather = FAIR
-  })
-
-  test("their replies are lost after the commit: each call is held once and charged once", async () => {
-    const { id, key } = await scene.steady.account("1")
-    const LOST = 5
-    for (let done = 0; done < LOST * 4; done++) {
-      const lost = done < LOST ? [holdOneKey, endOne].map((each) => victim.database.loseReply(each)) : []
-      expect((await ask(key)).status).toBe(200)
-      await Promise.all(lost)
-    }
-    await untilIs(() => scene.steady.balance(id), { held: "0" })
-    const calls = await scene.steady.calls(`?account=${id}`)
-    expect(calls).toHaveLength(LOST * 4)
-    expect(calls).toMatchObject(calls.map(() => SETTLED))
-    expect((await scene.steady.balance(id)).balance).toBe(
-      printUsd(1_000_000_000n - CHARGE_NANO * BigInt(LOST * 4)),
-    )
   })
 })
 
@@ -336,80 +270,5 @@ describe("D27 the database refuses", () => {
     for (const table of ["holds", "ends"]) await sql.unsafe(`DROP TRIGGER full_disk ON tollgate.${table}`)
     await settled()
     await expectServed()
-  })
-
-  async function moveEntries(tablespace: string): Promise<void> {
-    const tables = await sql<{ name: string }[]>`
-      SELECT relid::text AS name FROM pg_partition_tree('tollgate.holds') WHERE isleaf
-      UNION ALL SELECT relid::text FROM pg_partition_tree('tollgate.ends') WHERE isleaf`
-    for (const { name } of tables) await sql.unsafe(`ALTER TABLE ${name} SET TABLESPACE ${tablespace}`)
-  }
-
-  test.skipIf(!Disk.possible())("every new page: the disk is really full (only as root)", async () => {
-    if (!("socket_path" in scene.steady.address)) throw new Error("the test cluster is reached by its socket")
-    const small = Disk.mount(scene.steady.address.socket_path)
-    if (small === null) throw new Error("no disk was mounted")
-    const name = `small_${crypto.randomUUID().slice(0, 8)}`
-    try {
-      await sql.unsafe(`CREATE TABLESPACE ${name} LOCATION '${small.folder}'`)
-      await moveEntries(name)
-      const { finish, settled } = await streams(20)
-      small.fill()
-      const from = victim.gateway.printed.length
-      // There is room in the last pages still.
-      const refused = await until(
-        async () => (await Promise.all(Array.from({ length: 20 }, () => ask()))).find(({ ok }) => !ok),
-        (answer) => answer !== undefined,
-      )
-      expect(refused?.status).toBe(503)
-      expect(await refused?.json()).toMatchObject({ error: { code: "ledger_unavailable" } })
-      // Its output can arrive after its answer, and the first answer can be that the server is slow.
-      await until(
-        async () => {
-          await (await ask()).text()
-          return victim.gateway.printed.slice(from)
-        },
-        (text) => text.includes("53100"),
-      )
-      await finish()
-      small.makeRoom()
-      await settled()
-      await expectServed()
-    } finally {
-      await moveEntries("pg_default")
-      await sql.unsafe(`DROP TABLESPACE ${name}`)
-      small.unmount()
-    }
-  })
-
-  test("one account, whose row is locked for 5 s: its calls are refused or wait, others do not notice", async () => {
-    const locked = await scene.steady.account("1")
-    await expectServed(locked.key)
-    const { client, exchange } = await beginStream(victim, provider, locked.key)
-    const until_ms = performance.now() + 5_000
-    const taken = Promise.withResolvers<void>()
-    const unlocked = sql.begin(async (transaction) => {
-      await transaction`SELECT FROM tollgate.accounts WHERE id = ${locked.id} FOR UPDATE`
-      taken.resolve()
-      await Bun.sleep(until_ms - performance.now())
-    })
-    await taken.promise
-    await finishStream(exchange)
-    await client.receives("data: [DONE]\n\n")
-    const refused = expectRefusals(5, locked.key)
-    const waits_ms: number[] = []
-    while (performance.now() < until_ms - 100) {
-      const { key } = await scene.steady.account("1")
-      const asked_ms = performance.now()
-      expect((await ask(key)).status).toBe(200)
-      waits_ms.push(performance.now() - asked_ms)
-    }
-    await refused
-    await unlocked
-    // Who waited for the lock would wait for most of its 5 s; a busy machine takes some of the rest.
-    expect(waits_ms.sort((a, b) => a - b)[Math.floor(waits_ms.length * 0.9)]).toBeLessThan(2_000)
-    await untilIs(() => scene.steady.balance(locked.id), { held: "0" })
-    expect((await scene.steady.calls(`?account=${locked.id}&state=settled`)).length).toBe(2)
-    await expectServed(locked.key)
   })
 })

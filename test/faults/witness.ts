@@ -32,11 +32,6 @@ export class Witness {
     this.#database = drizzle(sql)
   }
 
-  /** On a database that has a witness already. */
-  static reopen(address: Address): Witness {
-    return new Witness(connect(address, { max: 1, onnotice: () => {} }))
-  }
-
   static async of(address: Address): Promise<Witness> {
     const sql = connect(address, { max: 1, onnotice: () => {} })
     await sql.unsafe(`

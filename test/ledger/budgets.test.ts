@@ -5,7 +5,6 @@ import {
   changeBudget,
   getBudget,
 } from "../../src/ledger/accounts/budgets.ts"
-import { changeKey } from "../../src/ledger/accounts/keys.ts"
 import { audit } from "../../src/ledger/archive/audit.ts"
 import type { DatabaseConnection } from "../../src/ledger/database/connection.ts"
 import type { End, Hold } from "../../src/ledger/entries.ts"
@@ -18,11 +17,9 @@ import {
   type Account,
   falsify,
   holdOf,
-  keyOf,
   lockAccount,
   lockWaiters,
   OTHER_MODEL,
-  released,
   settled,
   testDatabase,
   violations,
@@ -66,23 +63,6 @@ async function exact(account: Account) {
 }
 
 describe("D97 a budget", () => {
-  test("is reached by what is held, names what is left, and says if waiting helps", async () => {
-    const account = await db.account(1_000n)
-    const all = await budget(account)
-    const [one, two] = [holdOf(account, 60n), holdOf(account, 40n)]
-    expect(await outcomes(one, two)).toEqual(["held", "held"])
-    const [refused] = await hold(holdOf(account, 1n))
-    expect(refused).toMatchObject({
-      outcome: "budget_reached",
-      budget: { id: all.id, name: "Everything", amount: 100n, spent: 0n, held: 100n, needed: 1n },
-    })
-    await end(settled(one.id, 15n), released(two.id))
-    expect(await used(all.id)).toEqual({ spent: 15n, held: 0n })
-    expect(await outcomes(holdOf(account, 86n))).toEqual(["budget_reached"])
-    expect(await outcomes(holdOf(account, 85n))).toEqual(["held"])
-    await exact(account)
-  })
-
   test("an alert refuses nothing, and each threshold of a window is written once", async () => {
     const account = await db.account(1_000n)
     const alert = await budget(account, { is_hard: false, thresholds: [50, 100, 200] })
@@ -163,47 +143,6 @@ describe("D97 a budget", () => {
     expect(await used(made.id)).toEqual({ spent: 20n, held: 0n })
     expect(await outcomes(late)).toEqual(["budget_reached"])
     await exact(account)
-  })
-
-  test("is never sold twice by four connections, and what is given back can be sold again", async () => {
-    const account = await db.account(1_000_000n)
-    const keys = [account, await keyOf(db.sql, account, "name = 'b'")]
-    await changeKey(db.database.operators, keys[1]?.key_id ?? "", { group_path: "a/b" })
-    await db.sql.unsafe(`ALTER TABLE tollgate.budget_windows ADD CONSTRAINT watched CHECK (
-      account_id <> '${account.account_id}' OR spent + held <= 100)`)
-    const made = [
-      await budget(account),
-      await budget(account, { selector: "group", selected: "a", amount: 60n }),
-      await budget(account, { selector: "key", selected: account.key_id, amount: 70n, period: "hour" }),
-      await budget(account, { selector: "model", selected: "model", amount: 90n, period: "total" }),
-    ]
-    let charged = 0n
-    let held = 0
-    await Promise.all(
-      connections.map(async (connection, worker) => {
-        for (let round = 0; round < 40; round += 1) {
-          const asked = Array.from({ length: 1 + (round % 5) }, (_, at) =>
-            holdOf(keys[(round + worker + at) % 2] ?? account, BigInt(1 + ((round * 7 + worker) % 30)), {
-              is_limited: worker > 0,
-            }),
-          )
-          const results = await holdBatch(connection, gateway_id, asked, 5_000)
-          const taken = asked.filter((_, at) => results[at]?.outcome === "held")
-          held += taken.length
-          const charge = round % 8 === 0 ? 1n : 0n
-          if (charge > 0n) charged += charge * BigInt(taken.length)
-          const ends = taken.map((hold) => ({
-            end: charge > 0n ? settled(hold.id, charge) : released(hold.id),
-            hold: worker === 1 ? null : hold,
-          }))
-          if (ends.length > 0) await endBatch(connection, ends, 5_000)
-        }
-      }),
-    )
-    expect(held).toBeGreaterThan(20)
-    expect(await used(made[0]?.id ?? "")).toEqual({ spent: charged, held: 0n })
-    await exact(account)
-    await db.sql.unsafe("ALTER TABLE tollgate.budget_windows DROP CONSTRAINT watched")
   })
 
   test("the audit finds a counter that differs from the journal, and names the budget", async () => {

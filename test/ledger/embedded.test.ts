@@ -245,30 +245,6 @@ describe("one gateway for a data directory", () => {
 })
 
 describe("after a kill -9", () => {
-  test("of the gateway its server is adopted, and stopped in the end", async () => {
-    const killed = spawnGateway(shared)
-    await killed.outcome
-    const pid = postmasterPid(shared)
-    process.kill(killed.pid, "SIGKILL")
-    await killed.exited
-    const embedded = await start(shared)
-    expect(embedded.adopted).toBe(true)
-    expect(postmasterPid(shared)).toBe(pid)
-    expect(await ask(embedded.address, "select one from kept")).toEqual([1])
-    await embedded.stop()
-    expectNothingLeft(shared, embedded.address)
-  })
-
-  test("Ctrl-C, a SIGINT to the gateway's whole group, does not stop the database", async () => {
-    const gateway = spawnGateway(shared)
-    await gateway.outcome
-    process.kill(-gateway.pid, "SIGINT")
-    expect(await gateway.exited).toEqual([null, "SIGINT"])
-    const embedded = await start(shared)
-    expect(embedded.adopted).toBe(true)
-    await embedded.stop()
-  })
-
   test("of the gateway and of Postgres the next start recovers, whoever has the dead server's pid now", async () => {
     const killed = spawnGateway(shared)
     const { address } = await killed.outcome

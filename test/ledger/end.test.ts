@@ -1,12 +1,9 @@
 import { describe, expect, test } from "bun:test"
-import fc from "fast-check"
-import { nextId } from "../../src/id.ts"
 import { errorCode } from "../../src/ledger/database/database-errors.ts"
 import type { Checkpoint, End, Hold } from "../../src/ledger/entries.ts"
 import { endBatch } from "../../src/ledger/money/end.ts"
 import { expireBatch } from "../../src/ledger/money/expire.ts"
 import { holdBatch } from "../../src/ledger/money/hold.ts"
-import { closeIds } from "../../src/ledger/money/tombstone.ts"
 import { bases, endings, failures, notes } from "../../src/wire/call.ts"
 import {
   type Account,
@@ -100,19 +97,6 @@ describe("an open hold", () => {
     await exact()
   })
 
-  test("D11 more than was held is charged in full, below zero if it must", async () => {
-    const { id, balance } = await held(1_000n)
-    expect(await end(settled(id, 5_000n))).toEqual(["applied"])
-    expect(await balance()).toEqual([-4_000n, 0n])
-    await exact()
-  })
-
-  test("D2 a charge of 0 is a settlement", async () => {
-    const { id } = await held(10n)
-    expect(await end(settled(id, 0n))).toEqual(["applied"])
-    expect(await call(db.sql, id)).toMatchObject({ state: "settled", charge_nano: "0" })
-  })
-
   test("every word there is can be written", async () => {
     for (const [at, failure] of failures.entries()) {
       const { id } = await held(1n)
@@ -121,24 +105,6 @@ describe("an open hold", () => {
       expect(await end(settled(id, 1n, { failure, basis, ending, notes: [...notes] }))).toEqual(["applied"])
       expect(await call(db.sql, id)).toMatchObject({ failure, basis, ending, notes })
     }
-  })
-})
-
-describe("D13 once: what is settled or released never changes again", () => {
-  test("D13 by the same end again, another one, or a sweep: the first counts, also in one batch", async () => {
-    for (const before of [(id: string) => settled(id, 7n), (id: string) => released(id)]) {
-      const again = (id: string) => [settled(id, 7n), settled(id, 8n), settled(id, 0n), released(id)]
-      const { id, account_id, balance } = await held(10n)
-      expect(await end(before(id), ...again(id))).toEqual(["applied", ...Array(4).fill("closed")])
-      const money = [before(id).charge_nano === 7n ? 993n : 1_000n, 0n]
-      expect(await balance()).toEqual(money)
-      const row = await call(db.sql, id)
-      for (const one of again(id)) expect(await end(one)).toEqual(["closed"])
-      expect(await expireBatch(connection, [{ id, account_id }], 300)).toEqual([false])
-      expect(await call(db.sql, id)).toEqual(row)
-      expect(await balance()).toEqual(money)
-    }
-    await exact()
   })
 
   test("an end whose account is not found fails, and is written when the account is found again", async () => {
@@ -152,12 +118,6 @@ describe("D13 once: what is settled or released never changes again", () => {
     expect(failure).toBe("22012")
     expect(await end(settled(hold.id, 40n))).toEqual(["applied"])
     await exact()
-  })
-
-  test("an id that is not in the ledger is told apart from one that has ended", async () => {
-    const { id } = await held(1n)
-    await end(released(id))
-    expect(await end(released(nextId()), released(id))).toEqual(["none", "closed"])
   })
 })
 
@@ -197,16 +157,6 @@ describe("D13 expiry", () => {
     expect(await call(db.sql, id)).toMatchObject({ notes: ["overage"] })
   })
 
-  test("a hold that is named twice in one batch expires once", async () => {
-    const account = await db.account(1_000n)
-    const [one, other] = [await held(100n, account), await held(50n, account)]
-    await held(500n, account)
-    await write(checkpointOf(one.id, 40n))
-    await expireBatch(connection, [one, other, one], 300)
-    expect(await balanceOf(account)).toEqual([960n, 500n])
-    await exact()
-  })
-
   test.each([0n, 40n, 400n])(
     "a late settlement corrects the checkpoint's %d once, and says so",
     async (checkpoint_nano) => {
@@ -227,44 +177,6 @@ describe("D13 expiry", () => {
       await exact()
     },
   )
-
-  test("a late release changes nothing, and does not keep the settlement behind it in the batch from counting", async () => {
-    const { id, balance } = await expired(100n, 40n)
-    expect(await end(released(id), settled(id, 70n), settled(id, 71n), released(id))).toEqual([
-      "closed",
-      "applied",
-      "closed",
-      "closed",
-    ])
-    expect(await balance()).toEqual([930n, 0n])
-  })
-
-  test("a checkpoint is taken of an open hold only, and its last one counts", async () => {
-    const { id, account_id, balance } = await held(100n)
-    const checkpoint = (charge_nano: bigint) => write(checkpointOf(id, charge_nano))
-    await checkpoint(10n)
-    await checkpoint(30n)
-    await expireBatch(connection, [{ id, account_id }], 300)
-    const row = await call(db.sql, id)
-    await checkpoint(50n)
-    expect(await call(db.sql, id)).toEqual(row)
-    expect(await balance()).toEqual([970n, 0n])
-  })
-})
-
-describe("D27 tombstones", () => {
-  test("a late hold conflicts with one, and holds nothing", async () => {
-    const account = await db.account(100n)
-    const hold = holdOf(account, 60n)
-    expect(await closeIds(connection, gateway_id, [hold], 300)).toEqual(["closed"])
-    expect(await holdBatch(connection, gateway_id, [hold], 300)).toEqual([{ outcome: "closed" }])
-    expect(await balanceOf(account)).toEqual([100n, 0n])
-    expect(await call(db.sql, hold.id)).toMatchObject({
-      state: "released",
-      charge_nano: "0",
-      failure: "internal_error",
-    })
-  })
 })
 
 test("D13 a settlement behind a release counts, if an expiry comes before both while they wait", async () => {
@@ -287,40 +199,4 @@ test("D13 a settlement behind a release counts, if an expiry comes before both w
   expect(await endBatch(connection, unknown, 300)).toEqual(["closed", "applied"])
   expect(await balanceOf(account)).toEqual([991n, 0n])
   expect(await call(db.sql, id)).toMatchObject({ state: "settled", charge_nano: "9" })
-})
-
-test("D13 settle, settle otherwise, release and sweep at once: exactly one end, the money as it says", async () => {
-  const connections = Array.from({ length: 4 }, () => db.connection())
-  await fc.assert(
-    fc.asyncProperty(fc.array(fc.nat(3), { minLength: 6, maxLength: 16 }), async (moves) => {
-      const account = await db.account(1_000n)
-      const { id, account_id } = await held(100n, account)
-      const ends = await Promise.all(
-        moves.map(async (move, at): Promise<string> => {
-          const own = connections[at % connections.length] ?? connection
-          if (move === 3)
-            return (await expireBatch(own, [{ id, account_id }], 3_000))[0] ? "expired" : "closed"
-          const one = move === 2 ? released(id) : settled(id, 10n + BigInt(move))
-          for (;;) {
-            const [ended] = await endBatch(
-              own,
-              [at % 3 === 0 ? { end: one, hold: null } : itemOf(one)],
-              3_000,
-            )
-            if (ended !== "conflict") return ended === "applied" ? one.outcome : "closed"
-          }
-        }),
-      )
-      const applied = ends.filter((end) => end !== "closed")
-      const row = await call(db.sql, id)
-      expect(row?.state).toBe(applied.includes("settled") ? "settled" : (applied[0] ?? "open"))
-      // At most an expiry and the settlement that came late.
-      expect(applied.filter((end) => end !== "expired").length).toBeLessThanOrEqual(1)
-      expect(applied.filter((end) => end === "expired").length).toBeLessThanOrEqual(1)
-      expect(row?.notes).toEqual(applied.length === 2 ? ["settled_late"] : [])
-      expect(await balanceOf(account)).toEqual([1_000n - BigInt(row?.charge_nano), 0n])
-    }),
-    { numRuns: 12 },
-  )
-  await exact()
 })

@@ -7,22 +7,9 @@ import { audit } from "../../src/ledger/archive/audit.ts"
 import type { DatabaseConnection } from "../../src/ledger/database/connection.ts"
 import type { End, Hold } from "../../src/ledger/entries.ts"
 import { endBatch } from "../../src/ledger/money/end.ts"
-import { expireBatch } from "../../src/ledger/money/expire.ts"
 import { sweepGrants } from "../../src/ledger/money/grants.ts"
 import { holdBatch } from "../../src/ledger/money/hold.ts"
-import { readStandings } from "../../src/ledger/queue/standings.ts"
-import { balanceAt } from "../../src/ledger/reports/balance.ts"
-import {
-  type Account,
-  checkpointOf,
-  falsify,
-  holdOf,
-  nth,
-  recording,
-  settled,
-  testGateway,
-  writeCheckpoints,
-} from "./test-database.ts"
+import { type Account, falsify, holdOf, nth, recording, settled, testGateway } from "./test-database.ts"
 
 /** D95: credit grants and the credit line, on a real Postgres. */
 
@@ -86,21 +73,6 @@ async function faults() {
   return violations.filter(({ kind }) => kind !== "charge")
 }
 
-test("D95: grants are drawn by priority, then by expiry, then by age, and reports show what is left of each", async () => {
-  const account = await db.account(10n)
-  await granted(account, 20n, { expires_at: inMs(2 * DAY_MS) })
-  await granted(account, 30n, { expires_at: inMs(DAY_MS) })
-  await granted(account, 40n, { priority: 90 })
-  await granted(account, 50n, { priority: 10 })
-  expect(await left(account)).toEqual([50n, 30n, 20n, 10n, 40n])
-  await spend(account, 60n)
-  expect(await left(account)).toEqual([20n, 20n, 10n, 40n])
-  await spend(account, 45n)
-  expect(await left(account)).toEqual([5n, 40n])
-  expect(await balance(account)).toBe(45n)
-  expect(await faults()).toEqual([])
-})
-
 test("D95: credits of an account without dates and priorities are no grants, and are drawn by age", async () => {
   const account = await db.account(10n)
   await granted(account, 20n, { kind: "payment" })
@@ -110,26 +82,6 @@ test("D95: credits of an account without dates and priorities are no grants, and
   expect(row?.next_change_at).toBeNull()
   await granted(account, 7n, { expires_at: inMs(DAY_MS) })
   expect(await left(account)).toEqual([7n, 15n])
-})
-
-test("D95: a grant comes to the balance at its time, pays a debt first, and expires at its time", async () => {
-  const account = await db.account(10n)
-  await granted(account, 30n, { effective_at: inMs(DAY_MS), expires_at: inMs(2 * DAY_MS) })
-  expect(await balance(account)).toBe(10n)
-  const hold = holdOf(account, 10n)
-  expect(await attempt(hold)).toBe("held")
-  await end(settled(hold.id, 14n), hold)
-  expect(await balance(account)).toBe(-4n)
-  expect(await attempt(holdOf(account, 1n))).toBe("insufficient_balance")
-  await hasten(account, "starts_at")
-  expect(await left(account)).toEqual([26n])
-  await hasten(account, "expires_at")
-  await sweepGrants(connection)
-  const [row] =
-    await db.sql`SELECT balance_nano, next_change_at::text FROM tollgate.accounts WHERE id = ${account.account_id}`
-  expect(row).toMatchObject({ balance_nano: "0", next_change_at: "infinity" })
-  expect((await balanceAt(db.database.operators, account.account_id, inMs(1_000)))?.balance_nano).toBe(0n)
-  expect(await faults()).toEqual([])
 })
 
 test("D95: a void takes back what is unused, once, also before the grant is effective", async () => {
@@ -163,21 +115,6 @@ test("D95: a payment's reference credits once, for one account and one amount", 
   expect(await grant(account, 26n, { source_ref })).toEqual({ outcome: "conflict", field: "source_ref" })
   expect(await grant(other, 25n, { source_ref })).toEqual({ outcome: "conflict", field: "source_ref" })
   expect(await grant(other, 1n, { expires_at: inMs(-1_000) })).toEqual({ outcome: "expired" })
-})
-
-test("D95: money returns to the grant drawn last, also if an earlier draw was written with it", async () => {
-  const account = await db.account(9n)
-  await db.sql`UPDATE tollgate.accounts SET credit_limit_nano = 40 WHERE id = ${account.account_id}`
-  const hold = holdOf(account, 30n)
-  expect(await attempt(hold)).toBe("held")
-  await writeCheckpoints(connection, gateway_id, checkpointOf(hold.id, 30n))
-  await expireBatch(connection, [hold], 300)
-  // The draw of 9 is written now, because the account had no grants before; then 13 pay a part of the debt.
-  await granted(account, 13n, { expires_at: inMs(DAY_MS) })
-  await end(settled(hold.id, 14n))
-  expect(await left(account)).toEqual([8n])
-  await hasten(account, "expires_at")
-  expect(await balance(account)).toBe(0n)
 })
 
 test("D95: an account whose grants cannot be changed delays only its own calls", async () => {
@@ -240,17 +177,6 @@ test("D95: the sweep changes other accounts although one is locked", async () =>
   const rows =
     await db.sql`SELECT balance_nano FROM tollgate.accounts WHERE id = ANY (${ids}::uuid[]) ORDER BY id`
   expect(rows.map(({ balance_nano }) => balance_nano)).toEqual(["10", "0", "0"])
-})
-
-test("D95: the credit line: calls may take the balance down to minus the credit limit", async () => {
-  const account = await db.account(10n)
-  await db.sql`UPDATE tollgate.accounts SET credit_limit_nano = 20 WHERE id = ${account.account_id}`
-  expect(await attempt(holdOf(account, 31n))).toBe("insufficient_balance")
-  await spend(account, 30n)
-  expect(await balance(account)).toBe(-20n)
-  expect(await attempt(holdOf(account, 1n))).toBe("insufficient_balance")
-  const [standing] = await readStandings(connection, [account.key_id], 0)
-  expect(standing).toMatchObject({ available_nano: 0n })
 })
 
 test("D95: accounts without a due change stay with the lean statements", async () => {

@@ -83,13 +83,6 @@ describe("what is refused, by the holding statement itself (D26), the first faul
       "held",
     ])
   })
-
-  test("D12 a refusal names what is left beside those that were admitted", async () => {
-    const account = await db.account(100n)
-    const [admitted, refused] = await ask(holdOf(account, 60n), holdOf(account, 61n))
-    expect(admitted).toEqual({ outcome: "held" })
-    expect(refused).toEqual({ outcome: "insufficient_balance", available_nano: 40n })
-  })
 })
 
 describe("what is held", () => {

@@ -141,26 +141,6 @@ describe("D43 a hold beside one that loses its Idempotency-Key to another gatewa
     return { hold, commit }
   }
 
-  test("is weighed again, and held where it fits: the statement itself does not refuse it", async () => {
-    const account = await db.account(100n)
-    const { hold, commit } = await claiming("k", account)
-    // Beside the repeat, which is the smaller one, 60 do not fit any more.
-    const asked = [
-      under("k", account, "body", 50n),
-      ...[60n, 95n].map((nano) => holdOf(account, nano, { idempotency: keyed(`l${nano}`) })),
-    ]
-    const holding = holdBatch(nth(connections, 0), gateway_id, asked, 5_000)
-    await lockWaiters(db.sql, 1)
-    await commit()
-    expect((await holding).map(({ outcome }) => outcome)).toEqual(["conflict", "conflict", "conflict"])
-    expect(await ask(...asked)).toEqual([
-      { outcome: "idempotency_key_used", call_id: hold.id },
-      { outcome: "held" },
-      { outcome: "insufficient_balance", available_nano: 30n },
-    ])
-    expect(await violations(db.sql)).toEqual([])
-  })
-
   test("is weighed again against the spending limit too", async () => {
     const account = await db.account(1_000n)
     const spending = { limit_nano: 100n, period: "day" } as const

@@ -322,19 +322,6 @@ describe("the ledger of one process", () => {
     await ledger.end(settled(own.id, 7n))
   })
 
-  test("a process that stops with nothing open gives its lease back; one with an open call lets it lapse", async () => {
-    for (const open of [false, true]) {
-      const ledger = await db.ledger()
-      const hold = holdOf(await db.account(100n), 10n)
-      await ledger.hold(hold)
-      if (!open) await ledger.end(settled(hold.id, 1n))
-      const { gateway_id } = (await call(db.sql, hold.id)) ?? {}
-      await ledger.stop()
-      expect(await gateway(gateway_id)).toMatchObject({ dead: !open, swept: !open })
-      if (open) await (await db.ledger()).end(settled(hold.id, 1n))
-    }
-  })
-
   test("nothing is held any more under a row that is being given back", async () => {
     const ledger = await db.ledger()
     const account = await db.account(100n)

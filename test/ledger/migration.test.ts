@@ -1,18 +1,13 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
-import { readMigrationFiles } from "drizzle-orm/migrator"
 import { nextId } from "../../src/id.ts"
 import { buckets } from "../../src/kinds.ts"
 import { getKey } from "../../src/ledger/accounts/keys.ts"
-import { assignPriceList, createPriceList } from "../../src/ledger/accounts/price-lists.ts"
 import { audit } from "../../src/ledger/archive/audit.ts"
 import { connect } from "../../src/ledger/database/address.ts"
 import { DatabaseConnection } from "../../src/ledger/database/connection.ts"
 import { type Database, openDatabase } from "../../src/ledger/database/database.ts"
-import { MIGRATIONS } from "../../src/ledger/database/migration.ts"
 import { holdBatch } from "../../src/ledger/money/hold.ts"
-import type { BudgetUnit } from "../../src/wire/budget.ts"
 import { emptyDatabase } from "../support/database.ts"
-import { budgetOf } from "./budget-order.ts"
 import { createOldLedger } from "./old-ledger.ts"
 import { call, holdOf, nth, sweepOnce } from "./test-database.ts"
 
@@ -64,8 +59,6 @@ const keys = [
   { id: nextId(), account: 2, limit: null, since: null },
 ]
 const LIMIT = 1_000_000n
-/** That of the account without a limit. */
-const plain = { account_id: nth(account_ids, 2), key_id: nth(keys, 4).id }
 const living_id = nextId()
 const dead_id = nextId()
 const floor_id = nextId()
@@ -195,23 +188,6 @@ describe("D55 the ledger of version 0.1, migrated", () => {
     database = await openDatabase(fresh.address)
   })
 
-  test("has calls in every state, at every price and upstream", () => {
-    const kinds = new Set(old.map(({ state, basis }) => `${state} ${basis}`))
-    expect([...kinds].sort()).toEqual([
-      "expired none",
-      "expired partial",
-      "open null",
-      "open partial",
-      "released none",
-      "released null",
-      "settled estimate",
-      "settled partial",
-      "settled usage",
-    ])
-    expect(spent.size).toBe(3)
-    expect([...spent.values()].filter((nano) => nano !== "0")).toHaveLength(2)
-  })
-
   test("passes the audit", async () => {
     const { violations, accounts, open_holds } = await audit(database.operators)
     expect(violations).toEqual([])
@@ -287,45 +263,6 @@ describe("D55 the ledger of version 0.1, migrated", () => {
     expect((await audit(database.operators)).violations).toEqual([])
   })
 
-  test("D97 budgets count its calls of their period, those that are open too, and go on counting", async () => {
-    const { account_id } = plain
-    const make = async (unit: BudgetUnit) => {
-      const { spent, held } = await budgetOf(database.operators, { account_id }, { unit, amount: 10n ** 15n })
-      return [spent, held]
-    }
-    const made = [await make("usd"), await make("tokens"), await make("requests")]
-    const [sums] =
-      await sql`SELECT coalesce(sum(charge_nano), 0) AS charged, count(*) FILTER (WHERE state = 'open') AS open,
-        coalesce(sum(amount_nano) FILTER (WHERE state = 'open'), 0) AS held,
-        coalesce(sum(prompt_tokens + completion_tokens), 0) AS tokens, count(*) FILTER (WHERE state IN ('settled', 'expired')) AS requests
-      FROM tollgate.calls WHERE account_id = ${account_id} AND held_at >= date_trunc('month', now(), 'UTC')`
-    expect(Number(sums?.open)).toBeGreaterThan(0)
-    // Version 0.1 did not record how many tokens a call may use.
-    expect(made.map((counts) => counts.map(String))).toEqual([
-      [sums?.charged, sums?.held],
-      [sums?.tokens, "0"],
-      [sums?.requests, sums?.open],
-    ])
-    const hold = holdOf(plain, 5n, { tokens: 7 })
-    expect(await holdBatch(connection, living_id, [hold], 300)).toEqual([
-      { outcome: "held", is_limited: true },
-    ])
-    expect((await audit(database.operators, { settle_ms: 0 })).violations).toEqual([])
-  })
-
-  test("D110 an old account gets a price list, and its calls are held at it", async () => {
-    const by = { actor: "test", reason: null }
-    const prices = [{ model: null, price_multiplier_bp: 9_000, prices: null }]
-    const made = await createPriceList(database.operators, { id: nextId(), name: "list", prices, ...by })
-    if (!("list" in made)) throw new Error(made.outcome)
-    const order = { id: nextId(), account_id: plain.account_id, from_at: null, until_at: null, ...by }
-    expect(await assignPriceList(database.operators, made.list, order)).toMatchObject({ outcome: "created" })
-    const hold = holdOf(plain, 10n)
-    expect(await holdBatch(connection, living_id, [hold], 300)).toMatchObject([
-      { price_multiplier_bp: 9_000 },
-    ])
-  })
-
   test("open holds stay open until they are swept, and are charged what their checkpoints had seen", async () => {
     const open = old.filter(({ state }) => state === "open")
     const states = await Promise.all(open.map(async ({ id }) => (await call(sql, String(id)))?.state))
@@ -353,20 +290,6 @@ describe("D55 the ledger of version 0.1, migrated", () => {
     ).toBe(true)
     expect(await sql`SELECT FROM tollgate.checkpoints`).toHaveLength(0)
     expect((await audit(database.operators)).violations).toEqual([])
-  })
-
-  test("D99 a budget per minute counts the calls that are held from then on", async () => {
-    const made = await budgetOf(database.operators, plain, { unit: "tokens", period: "minute" })
-    expect(made).toMatchObject({ spent: 0n, held: 0n })
-    const calls = [90, 90].map((tokens) => holdOf(plain, 1n, { tokens }))
-    const outcomes = (await holdBatch(connection, living_id, calls, 300)).map(({ outcome }) => outcome)
-    expect(outcomes.sort()).toEqual(["budget_reached", "held"])
-  })
-
-  test("and is not migrated a second time", async () => {
-    await (await openDatabase(fresh.address)).close()
-    const [row] = await sql`SELECT count(*)::int AS applied FROM drizzle.__drizzle_migrations`
-    expect(row?.applied).toBe(readMigrationFiles({ migrationsFolder: MIGRATIONS }).length)
   })
 
   function sorted(row: Record<string, unknown>): Record<string, unknown> {
