@@ -5,7 +5,7 @@ import type { Ending } from "../wire/call.ts"
 import { nextTurn, SLICE_BYTES } from "../wire/shape.ts"
 import type { AnswerBody, JsonForm } from "./json-reading.ts"
 import type { LargeAnswer } from "./large-answer.ts"
-import type { RelaySource } from "./relay-options.ts"
+import type { AnswerRoom, RelaySource } from "./relay-options.ts"
 
 /** A provider's body, to be read once, either part by part or as a whole. */
 interface BodySource extends RelaySource {
@@ -25,11 +25,8 @@ interface CollectOptions {
   readonly began_ms: number
   /** Aborted when nobody waits for the answer. */
   readonly unwanted: Signal
-  /**
-   * The memory for the body (D77); null for a small body. `hold` sets the bytes that are kept: null if there is memory for them, otherwise
-   * it resolves with true once there is, or with false. `stop` says that no more is read.
-   */
-  readonly memory: { hold(bytes: number): Promise<boolean> | null; stop(): void } | null
+  /** Null for a small body. */
+  readonly memory: Pick<AnswerRoom, "hold" | "stop"> | null
 }
 
 /** A provider's JSON body as far as it came. */
@@ -128,7 +125,8 @@ async function readTo(
   return large ?? joined(parts)
 }
 
-async function readInto(large: LargeAnswer, chunks: readonly Uint8Array[]): Promise<LargeAnswer> {
+/** Reads chunks in several turns of the event loop. */
+export async function readInto(large: LargeAnswer, chunks: readonly Uint8Array[]): Promise<LargeAnswer> {
   let bytes = 0
   for (const chunk of chunks) {
     large.take(chunk)

@@ -42,6 +42,16 @@ export interface StreamTimes {
   readonly finish_wait_ms: number
 }
 
+/** The memory for an answer (D77). */
+export interface AnswerRoom {
+  /** Sets the bytes that are kept. Null if there is memory for them; otherwise resolves with true once there is, or with false. */
+  hold(bytes: number): Promise<boolean> | null
+  /** No more is read. */
+  stop(): void
+  /** Nothing is kept. */
+  free(): void
+}
+
 /** The relay of one stream. Times in milliseconds. */
 export interface RelayOptions extends UsageWishes {
   readonly source: RelaySource
@@ -53,6 +63,8 @@ export interface RelayOptions extends UsageWishes {
   /** For its usage (D87). */
   readonly usage_rules: UsageRules
   readonly sizes: StreamSizes
+  /** For a JSON object (D29). */
+  readonly memory: AnswerRoom
   readonly times: StreamTimes
   readonly idle_ms: number
   readonly total_ms: number

@@ -138,6 +138,7 @@ export class StreamRelay implements OutletSource {
           await this.#whole.makeEvents()
         }
         sent = !this.#ended && this.#relay(part)
+        if (this.#whole && !(await this.#whole.keep()) && !this.#ended) this.#relay("over limit")
         while (this.#rest !== null && !this.#ended) {
           await this.#options.turn(TURN_BYTES)
           sent = !this.#ended && this.#relay(this.#rest)
@@ -151,14 +152,19 @@ export class StreamRelay implements OutletSource {
     return !this.#ended
   }
 
-  /** Relays one chunk of the provider, what is left of it, its end, or its break. Returns whether anything was sent to the client. */
-  #relay(chunk: Uint8Array | Events | "broken" | null): boolean {
+  /**
+   * Relays one chunk of the provider, what is left of it, its end, its break, or that no more of it is wanted. Returns whether anything was
+   * sent to the client.
+   */
+  #relay(chunk: Uint8Array | Events | "broken" | "over limit" | null): boolean {
     this.#read_ms = null
     try {
       if (chunk === null) this.#sourceEnded()
       else if (chunk === "broken") {
         this.#readUnterminated()
         this.#fail()
+      } else if (chunk === "over limit") {
+        if (this.#whole) this.#wholeEnded(this.#whole, true)
       } else if (chunk instanceof Uint8Array) this.#takeChunk(chunk)
       else this.#takeEvents(chunk)
       // Events that came in one chunk leave in one (D36).
@@ -178,14 +184,15 @@ export class StreamRelay implements OutletSource {
     if (this.#rest === null) this.#chunks.release(this.outlet, this.#framer, this.#last)
   }
 
+  outletEnded(): void {
+    this.#options.memory.free()
+  }
+
   #takeChunk(chunk: Uint8Array): void {
     this.#chunks.add(chunk)
     if (this.#whole === undefined) this.#whole = WholeAnswer.begin(chunk, this.#options)
-    if (this.#whole) {
-      if (!this.#whole.take(chunk)) this.#wholeEnded(this.#whole, true)
-      return
-    }
-    this.#takeEvents(this.#framer.feed(chunk))
+    if (this.#whole) this.#whole.take(chunk)
+    else this.#takeEvents(this.#framer.feed(chunk))
   }
 
   #takeEvents(events: Events): void {
@@ -298,6 +305,7 @@ export class StreamRelay implements OutletSource {
     if (this.#ended) return
     this.#ended = true
     clearTimeout(this.#timer)
+    this.#options.memory.stop()
     this.#readWaiting()
     this.#readUnterminated()
     if (this.#reading.done || (this.#draining !== null && this.#reading.usage_final))
@@ -307,7 +315,8 @@ export class StreamRelay implements OutletSource {
     outlet.flush() // before the settlement: the client waits for these bytes
     const settled = this.#options.settle(this.evidence(ending))
     if (outlet.gone || ending === "client_stalled") {
-      if (!outlet.gone) this.#options.cutClient()
+      if (outlet.gone) this.#options.memory.free()
+      else this.#options.cutClient()
       return
     }
     if (!outlet.silent && ending !== "completed" && this.#last === null) {

@@ -2,12 +2,15 @@ import { catalogue } from "../errors.ts"
 import { joined } from "../wire/buffers.ts"
 import { nextTurn, Shape, SLICE_BYTES, slices } from "../wire/shape.ts"
 import type { JsonObject } from "../wire/usage.ts"
+import { readInto } from "./body.ts"
 import { decode } from "./json-reading.ts"
 import type { LargeAnswer } from "./large-answer.ts"
 import { EVENT_BOUNDS, parseObject, parsePrintable } from "./output.ts"
 import type { RelayOptions } from "./relay-options.ts"
 
 const OPEN_OBJECT = 0x7b
+/** The answer, its text, its value and its events are in memory together. */
+const COPIES = 4
 /** White space, and the bytes of a byte order mark. */
 const BLANK: ReadonlySet<number | undefined> = new Set([0x09, 0x0a, 0x0d, 0x20, 0xef, 0xbb, 0xbf])
 
@@ -21,8 +24,8 @@ export function beginsAsObject(bytes: Uint8Array): boolean | undefined {
   return at === bytes.byteLength ? undefined : bytes[at] === OPEN_OBJECT
 }
 
-/** Its sizes and readers. Over `response_bytes` it is not kept, but read up to `response_read_bytes` (D5). */
-type WholeOptions = Pick<RelayOptions, "sizes" | "form" | "json">
+/** Its sizes, memory and readers. Over `response_bytes` it is not kept, but read up to `response_read_bytes` (D5). */
+type WholeOptions = Pick<RelayOptions, "sizes" | "memory" | "form" | "json">
 
 /** The error for an answer over the limit, in the form of a provider's error event. */
 export const TOO_LARGE = JSON.stringify({
@@ -52,16 +55,22 @@ export class WholeAnswer {
     return this.#large
   }
 
-  /** Takes a chunk. Returns whether more is wanted. */
-  take(chunk: Uint8Array): boolean {
+  take(chunk: Uint8Array): void {
     this.#size += chunk.byteLength
-    if (this.#large !== null) this.#large.take(chunk)
-    else if (this.#chunks.push(chunk) > 0 && this.#size > this.#options.sizes.response_bytes) {
-      this.#large = this.#options.json.openLarge()
-      for (const kept of this.#chunks) this.#large.take(kept)
-      this.#chunks = []
-    }
-    return this.#large === null || this.#size <= this.#options.sizes.response_read_bytes
+    if (this.#large === null) this.#chunks.push(chunk)
+    else this.#large.take(chunk)
+  }
+
+  /** Waits for the memory of what was taken (D77). Without it, the answer is read like one over the limit. Returns whether more is wanted. */
+  async keep(): Promise<boolean> {
+    const { sizes, memory, json } = this.#options
+    if (this.#large !== null) return this.#size <= sizes.response_read_bytes
+    const room = this.#size <= sizes.response_bytes ? memory.hold(COPIES * this.#size) : false
+    if (room === null || (await room)) return true
+    this.#large = await readInto(json.openLarge(), this.#chunks)
+    this.#chunks = []
+    memory.hold(0)
+    return true
   }
 
   /** The equivalent events, after `makeEvents`; none if the object is malformed. */
@@ -72,6 +81,7 @@ export class WholeAnswer {
   /** Converts the whole answer into events, in several turns of the event loop, so that a large one does not delay other calls. */
   async makeEvents(): Promise<void> {
     if (this.#large !== null) return
+    this.#options.memory.stop()
     const bytes = joined(this.#chunks)
     this.#chunks = []
     const payload = await readPrintable(bytes)

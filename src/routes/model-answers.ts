@@ -33,7 +33,7 @@ export interface Answering {
   readonly reply: Reply
   readonly answer_wait: AnswerWait
   readonly request: Request
-  /** For a JSON answer. Freed by the caller when there is none. */
+  /** For a JSON object. Freed by the caller when there is no answer. */
   readonly answer_memory: AnswerMemory
 }
 
@@ -174,6 +174,7 @@ class RelayedCall implements RelayOptions {
   readonly wants_cost: boolean
   readonly pass_cost: boolean
   readonly sizes: StreamSizes
+  readonly memory: AnswerMemory
   readonly times: StreamTimes
   readonly total_ms: number
   /** Milliseconds since its client left, when the provider answered. */
@@ -182,7 +183,7 @@ class RelayedCall implements RelayOptions {
   #leave: (() => void) | null = null
 
   constructor(
-    { gateway, call, reply, answer_wait, request }: Answering,
+    { gateway, call, reply, answer_wait, request, answer_memory }: Answering,
     form: EventForm,
     wants: { readonly usage: boolean; readonly cost: boolean },
   ) {
@@ -196,6 +197,7 @@ class RelayedCall implements RelayOptions {
     this.wants_cost = wants.cost
     this.pass_cost = reply.route.upstream.pass_cost
     this.sizes = limits
+    this.memory = answer_memory
     this.times = stream
     this.total_ms = remainingMs(reply)
     this.#gone_for_ms = answer_wait.gone_for_ms

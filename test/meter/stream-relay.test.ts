@@ -1,4 +1,5 @@
 import { describe, expect, test } from "bun:test"
+import { Memory } from "../../src/admission/memory.ts"
 import { ChatReading } from "../../src/meter/chat-reading.ts"
 import { DONE, type StreamEvidence } from "../../src/meter/reading.ts"
 import type { RelayOptions, StreamForm, StreamSizes, StreamTimes } from "../../src/meter/relay-options.ts"
@@ -66,6 +67,7 @@ function relay(changes: Partial<RelayOptions & StreamSizes & StreamTimes> = {}) 
     wants_cost: false,
     pass_cost: false,
     sizes: { event_bytes, response_bytes, response_read_bytes },
+    memory: { hold: () => null, stop: () => {}, free: () => {} },
     times: { keepalive_ms, commit_after_ms, stall_ms, finish_wait_ms },
     idle_ms: 10_000,
     total_ms: 10_000,
@@ -937,4 +939,51 @@ test("D29 D41 a large JSON answer to a stream request is converted into events i
   provider.close()
   expect(decoder.decode(await shown)).toContain(`"delta":{"content":"${content}"}`)
   expect(turns).toBeGreaterThan(8)
+})
+
+describe("D77 D29 the memory of a JSON answer to a stream request", () => {
+  const MIB = 1_048_576
+  const content = "x".repeat(2 * MIB)
+  const answer = `{"choices":[{"index":0,"message":{"content":"${content}"}}],"usage":${JSON.stringify(tokens)}}`
+
+  test("counts from when it arrives until its client has it", async () => {
+    const memory = new Memory(0)
+    const limits = { body_bytes: 4 * MIB, memory_bytes: 64 * MIB }
+    const other = memory.answer("a", limits)
+    expect(other.hold(100 * MIB)).toBeNull()
+    other.stop()
+    const room = memory.answer("a", limits)
+    const waits = Promise.withResolvers<void>()
+    const hold = (bytes: number) => {
+      const taken = room.hold(bytes)
+      if (taken !== null) waits.resolve()
+      return taken
+    }
+    const noted = { hold, stop: () => room.stop(), free: () => room.free() }
+    const { provider, client } = relay({ response_bytes: 4 * MIB, memory: noted })
+    const shown = client()
+    provider.send(answer)
+    provider.close()
+    await waits.promise
+    other.free()
+    expect(await shown).toContain(content)
+    expect(other.hold(100 * MIB)).toBeNull()
+  })
+
+  test("is not there: it is read for its usage, like one over the limit", async () => {
+    const memory = {
+      hold: (bytes: number) => (bytes === 0 ? null : Promise.resolve(false)),
+      stop() {},
+      free() {},
+    }
+    const { provider, client, settled } = relay({
+      response_bytes: 4 * MIB,
+      response_read_bytes: 4 * MIB,
+      memory,
+    })
+    provider.send(answer)
+    provider.close()
+    expect(await client()).toContain(errorEvent)
+    expect(await settled).toMatchObject({ too_large: true, usage: { state: "valid" } })
+  })
 })
