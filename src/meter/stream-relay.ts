@@ -344,14 +344,23 @@ export class StreamRelay implements OutletSource {
     const now = performance.now()
     const ending = this.#ending(now)
     if (ending !== null) {
-      if (ending === "client_stalled") this.#clientStalled()
-      else this.#finish(ending)
+      void this.#endInTurn(ending)
       return
     }
     if (this.#commentDue() <= now) this.#comment()
     if (this.#running && !this.outlet.gone)
       this.#unread_since_ms = this.outlet.taken ? null : (this.#unread_since_ms ?? now)
     this.#timer = setTimeout(() => this.#tick(), Math.max(1, this.#nextCheckMs(now)))
+  }
+
+  /** D78: many streams may end at the same time, and what waits for its turn is read then. */
+  async #endInTurn(ending: Ending): Promise<void> {
+    await this.#options.turn(
+      this.#rest === null ? (this.#waiting?.byteLength ?? LONG_PART_BYTES) : TURN_BYTES,
+    )
+    if (this.#ended) return
+    if (ending === "client_stalled") this.#clientStalled()
+    else this.#finish(ending)
   }
 
   #ending(now: number): Ending | null {

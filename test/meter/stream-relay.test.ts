@@ -449,6 +449,23 @@ test("D78 a long part that waits for its turn when the stream ends is settled, a
   expect(await shown).toBe(text("a") + errorEvent)
 })
 
+test("D78 a stream whose time is over waits for its turn, as many may end together", async () => {
+  const { promise, resolve } = Promise.withResolvers<void>()
+  const asked = Promise.withResolvers<void>()
+  const turn = () => {
+    asked.resolve()
+    return promise
+  }
+  const { provider, seen, settled, client } = relay({ total_ms: 5, turn })
+  const shown = client()
+  provider.send(text("a"))
+  await asked.promise
+  expect(seen.settlements).toBe(0)
+  resolve()
+  expect(await settled).toMatchObject({ ending: "deadline" })
+  expect(await shown).toBe(text("a") + errorEvent)
+})
+
 describe("D78 a part with more than 4,096 events", () => {
   const short = Array.from({ length: 10_000 }, (_, n) => `:${n}\n\n`).join("")
 
