@@ -39,7 +39,6 @@ const COMMON = [
   "src/id.ts",
   "src/system-reason.ts",
   "src/call/cutoff.ts",
-  "src/call/timeouts.ts",
   "src/config/config.ts",
   "src/presets/preset.ts",
 ]
@@ -86,7 +85,6 @@ const ARROWS: Readonly<Record<string, readonly string[]>> = {
   "src/money.ts": ["src/kinds.ts"],
   "src/id.ts": [],
   "src/call/cutoff.ts": [],
-  "src/call/timeouts.ts": [],
   "src/log.ts": [],
   "src/errors.ts": [],
   "src/system-reason.ts": [],

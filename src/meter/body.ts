@@ -1,5 +1,4 @@
 import type { Signal } from "../call/cutoff.ts"
-import { startTimeout } from "../call/timeouts.ts"
 import { joined } from "../wire/buffers.ts"
 import type { Ending } from "../wire/call.ts"
 import { nextTurn, SLICE_BYTES } from "../wire/shape.ts"
@@ -61,7 +60,7 @@ async function collectComing(
     source.cancel()
   }
   const leave = () => end("client_left")
-  const deadline = startTimeout(total_ms, () => end("deadline"), began_ms)
+  const deadline = setTimeout(() => end("deadline"), Math.ceil(began_ms + total_ms - performance.now()))
   unwanted.addEventListener("abort", leave)
   if (unwanted.aborted) leave()
   let bytes: Uint8Array = NOTHING
@@ -84,7 +83,7 @@ async function collectComing(
   } catch {
     end("upstream_lost")
   } finally {
-    deadline.clear()
+    clearTimeout(deadline)
     unwanted.removeEventListener("abort", leave)
     memory?.stop()
   }

@@ -2,7 +2,6 @@ import { pipeline, type Transform } from "node:stream"
 import { constants, createGunzip, createZstdDecompress } from "node:zlib"
 import type { Memory, MemoryPart } from "../admission/memory.ts"
 import { announcedBytes, DROPPED_BYTES, unfinished, unreadBytes } from "../admission/unread-bodies.ts"
-import { startTimeout } from "../call/timeouts.ts"
 import { COPIES, type Config } from "../config/config.ts"
 import { errorResponse, GatewayError, printError } from "../errors.ts"
 import { parseId, requestId } from "../id.ts"
@@ -82,17 +81,17 @@ export async function jsonBody(
 /** Waits for the body. An error after the timeout is ignored. */
 function arrived(request: Request, body: Promise<Uint8Array>, within_ms: number): Promise<Uint8Array> {
   return new Promise((resolve, reject) => {
-    const timeout = startTimeout(within_ms, () => {
+    const timeout = setTimeout(() => {
       unfinished.add(request)
       reject(new GatewayError("request_timeout"))
-    })
+    }, within_ms)
     body.then(
       (bytes) => {
-        timeout.clear()
+        clearTimeout(timeout)
         resolve(bytes)
       },
       (error) => {
-        timeout.clear()
+        clearTimeout(timeout)
         unfinished.add(request)
         reject(error instanceof GatewayError ? error : cutShort(error))
       },
@@ -244,7 +243,7 @@ async function isShort(request: Request, { unread }: Memory): Promise<boolean> {
 async function comesSoon(body: ReadableStream<Uint8Array>): Promise<boolean> {
   const reader = body.getReader()
   const { promise: late, resolve } = Promise.withResolvers<null>()
-  const timeout = startTimeout(SHORT_MS, () => resolve(null))
+  const timeout = setTimeout(() => resolve(null), SHORT_MS)
   try {
     let bytes = 0
     for (let parts = 0; parts < SHORT_PARTS && bytes <= DROPPED_BYTES; parts++) {
@@ -256,7 +255,7 @@ async function comesSoon(body: ReadableStream<Uint8Array>): Promise<boolean> {
   } catch {
     return false
   } finally {
-    timeout.clear()
+    clearTimeout(timeout)
     reader.releaseLock()
   }
 }

@@ -1,5 +1,4 @@
 import type { Call } from "../call/call.ts"
-import { startTimeout } from "../call/timeouts.ts"
 import { buckets, parentOf } from "../kinds.ts"
 import type { CallLedger, Checkpoint, End, EndDetails } from "../ledger/entries.ts"
 import type { Evidence } from "../meter/reading.ts"
@@ -187,9 +186,9 @@ function closeCall(ledger: CallLedger, call: Call, onSettled: OnSettled, end: En
   if (!call.close()) throw new Error(`call ${end.id} was closed twice`)
   const shard = ledger.shard(call.shard)
   const durable = new Promise<void>((resolve) => {
-    const timeout = startTimeout(SETTLE_WAIT_MS, () => void shard.spooled(end.id).then(resolve))
+    const timeout = setTimeout(() => void shard.spooled(end.id).then(resolve), SETTLE_WAIT_MS)
     void shard.end(end).then(() => {
-      timeout.clear()
+      clearTimeout(timeout)
       call.releaseSlot()
       resolve()
     })

@@ -1,5 +1,4 @@
 import { Cutoff, type Signal } from "../call/cutoff.ts"
-import { startTimeout, type Timeout } from "../call/timeouts.ts"
 import type { Upstream } from "../config/config.ts"
 
 /** Why the gateway stops waiting for a provider's answer. */
@@ -15,7 +14,7 @@ export class AnswerWait {
   readonly #stopped: Signal
   /** Time for which the answer is read on once the client has left; null to stop immediately. */
   #drain_ms: number | null = null
-  readonly #wait: Timeout
+  readonly #wait: Timer
   #is_watching = false
   #drain: Timer | undefined
   #reason: AbandonReason | null = null
@@ -24,7 +23,7 @@ export class AnswerWait {
   constructor(client: Signal, stopped: Signal) {
     this.#client = client
     this.#stopped = stopped
-    this.#wait = startTimeout(WATCH_AFTER_MS, this.#watchClient)
+    this.#wait = setTimeout(this.#watchClient, WATCH_AFTER_MS)
     stopped.addEventListener("abort", this.#stop)
     this.#checkClient()
     if (stopped.aborted) this.#stop()
@@ -60,7 +59,7 @@ export class AnswerWait {
 
   /** Stops watching the client: the answer is complete, or the relay of a stream watches it from now on. */
   end(): void {
-    this.#wait.clear()
+    clearTimeout(this.#wait)
     clearTimeout(this.#drain)
     if (this.#is_watching) this.#client.removeEventListener("abort", this.#onClientLeft)
     this.#stopped.removeEventListener("abort", this.#stop)

@@ -1,5 +1,4 @@
 import type { Signal } from "../call/cutoff.ts"
-import { startTimeout, type Timeout } from "../call/timeouts.ts"
 import type { Credential, Model, Route, Upstream } from "../config/config.ts"
 import { GatewayError } from "../errors.ts"
 import type { ErrorMeaning } from "../presets/preset.ts"
@@ -196,7 +195,7 @@ export async function attempt(
       codeOf(error),
     )
   } finally {
-    deadline.clear()
+    clearTimeout(deadline)
   }
 }
 
@@ -212,10 +211,10 @@ function cancelOnAbort(exchange: Exchange, signal: Signal): void {
 }
 
 /** The timeout for response headers (D31). */
-function startDeadline(upstream: Upstream, stream: boolean, began_ms: number, expire: () => void): Timeout {
-  const { first_byte_ms, total_ms } = upstream.timeouts
-  if (stream && first_byte_ms < leftMs(upstream, began_ms)) return startTimeout(first_byte_ms, expire)
-  return startTimeout(total_ms, expire, began_ms)
+function startDeadline(upstream: Upstream, stream: boolean, began_ms: number, expire: () => void): Timer {
+  const { first_byte_ms } = upstream.timeouts
+  const left_ms = Math.ceil(leftMs(upstream, began_ms))
+  return setTimeout(expire, stream ? Math.min(first_byte_ms, left_ms) : left_ms)
 }
 
 /** True if an answer is a 2xx whose body may be read (D14, D25). */

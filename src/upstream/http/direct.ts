@@ -1,4 +1,3 @@
-import { startTimeout } from "../../call/timeouts.ts"
 import { Connection, type HttpMessage } from "./connection.ts"
 import { Exchange } from "./exchange.ts"
 import { Opening, originOf, type ServerOrigin } from "./opening.ts"
@@ -69,18 +68,21 @@ function dispatch(target: ParsedAddress, exchange: Exchange, message: HttpMessag
 
 /** Resolves once the connection has been idle for `PROOF_MS`, or is closed. */
 function whenProven(connection: Connection, since_ms: number, next: () => void): void {
-  const timeout = startTimeout(
-    PROOF_MS,
-    () =>
+  let is_over = false
+  const timer = setTimeout(
+    () => {
+      is_over = true
       afterReading(() => {
         connection.onLost = null
         next()
-      }),
-    since_ms,
+      })
+    },
+    Math.ceil(since_ms + PROOF_MS - performance.now()),
   )
   connection.onLost = () => {
-    if (timeout.queue === null) return
-    timeout.clear()
+    if (is_over) return
+    is_over = true
+    clearTimeout(timer)
     next()
   }
 }

@@ -1,7 +1,6 @@
 import { lookup } from "node:dns/promises"
 import { isIP } from "node:net"
 import type { Socket } from "bun"
-import { startTimeout, type Timeout } from "../../call/timeouts.ts"
 import { hostOf } from "../../wire/host.ts"
 import { ConnectionClosed, plain_events, type SocketOwner, secured_events } from "./socket.ts"
 import { ConnectFailed, codeOf, type Tls } from "./transport.ts"
@@ -38,16 +37,16 @@ const systemLookup: Lookup = async (hostname) =>
 export class Opening {
   readonly #origin: ServerOrigin
   readonly #done: Done
-  readonly #deadline: Timeout
+  readonly #deadline: Timer
   #addresses: string[] = []
   readonly #attempts = new Set<Attempt>()
-  #stagger: Timeout | null = null
+  #stagger: Timer | undefined
   #over = false
 
   constructor(origin: ServerOrigin, connect_ms: number, done: Done, find: Lookup = systemLookup) {
     this.#origin = origin
     this.#done = done
-    this.#deadline = startTimeout(connect_ms, () => this.#fail("CONNECT_TIMEOUT"))
+    this.#deadline = setTimeout(() => this.#fail("CONNECT_TIMEOUT"), connect_ms)
     if (isIP(origin.hostname) !== 0) this.#start([origin.hostname])
     else find(origin.hostname).then(this.#start, (error) => this.#fail(codeOf(error)))
   }
@@ -77,10 +76,10 @@ export class Opening {
   }
 
   readonly #next = (): void => {
-    this.#stagger?.clear()
+    clearTimeout(this.#stagger)
     const address = this.#addresses.shift()
     if (this.#over || address === undefined) return
-    if (this.#addresses.length > 0) this.#stagger = startTimeout(STAGGER_MS, this.#next)
+    if (this.#addresses.length > 0) this.#stagger = setTimeout(this.#next, STAGGER_MS)
     const attempt = new Attempt(this)
     this.#attempts.add(attempt)
     void attempt.connect(this.#origin, address)
@@ -94,8 +93,8 @@ export class Opening {
 
   #finish(): void {
     this.#over = true
-    this.#deadline.clear()
-    this.#stagger?.clear()
+    clearTimeout(this.#deadline)
+    clearTimeout(this.#stagger)
     for (const attempt of this.#attempts) attempt.giveUp()
     this.#attempts.clear()
   }
