@@ -27,8 +27,11 @@ function call(overrides: Partial<Outgoing> = {}, place: Partial<Upstream> = {}) 
   return send(routes(upstream(first.url, place)), { stream: true, ...overrides })
 }
 
-/** What was sent over loopback is read in the next turn of the event loop. */
-const arrival = () => new Promise((resolve) => setImmediate(() => setImmediate(resolve)))
+/** What was sent over loopback has been read when a round trip that began later is over. */
+async function arrival(): Promise<void> {
+  second.replyOnce(answers)
+  await (await fetch(second.url)).arrayBuffer()
+}
 
 /** Reads a reply until its `[DONE]`, like the relay does. */
 async function readToDone({ body }: Awaited<ReturnType<typeof call>>) {
