@@ -1,7 +1,6 @@
 import type { End } from "../ledger/entries.ts"
-import { type Failure, genAiOperation, type OperationName, usageNotes } from "../wire/call.ts"
-import type { Usage } from "../wire/usage.ts"
-import { type CounterCell, type HistogramCell, type Registry, Tree } from "./registry.ts"
+import { genAiOperation, type OperationName, usageNotes } from "../wire/call.ts"
+import type { Registry } from "./registry.ts"
 
 /** Buckets, in the unit of the metric, as the OpenTelemetry GenAI conventions recommend (D53). */
 export const OPERATION_S = [
@@ -27,19 +26,9 @@ interface OpenCalls {
 
 export function callMetrics(registry: Registry) {
   const metrics = { ...counters(registry), ...genAi(registry) }
-  const cells = new Tree<CallCells>()
-  const cellsOf = (call: MeteredCall): CallCells => {
-    const words = [call.operation, String(call.stream), call.upstream, call.model]
-    let known = cells.get(words)
-    if (known === undefined) {
-      known = new CallCells(metrics, call)
-      cells.set(words, known)
-    }
-    return known
-  }
   return {
     /** Counts the end of a call (D13). */
-    ended: (call: MeteredCall, end: End): void => cellsOf(call).count(call, end),
+    ended: (call: MeteredCall, end: End): void => countEnd(metrics, call, end),
     /** Counts a call that was charged less than the provider says that it costs (D90). */
     belowCost(model: string): void {
       metrics.below_cost.of(model).add()
@@ -54,73 +43,30 @@ export function callMetrics(registry: Registry) {
 
 type CallMetrics = ReturnType<typeof counters> & ReturnType<typeof genAi>
 
-/** The cells of all calls with the same model, upstream and stream flag: looked up once, then incremented. */
-class CallCells {
-  readonly #metrics: CallMetrics
-  readonly #model: string
-  readonly #operation: OperationName
-  readonly #genAi: readonly [operation: string, provider: string, model: string]
-  readonly #stream: string
-  readonly #charged: CounterCell
-  /** Created on first use, because an existing cell is printed even at 0. */
-  #tokens: Readonly<Record<"prompt" | "cached" | "completion", CounterCell>> | null = null
-  readonly #usage: Readonly<Record<"input" | "output", HistogramCell>>
-  readonly #durations = new Map<Failure | null, HistogramCell>()
-  readonly #first_token: HistogramCell
-  readonly #per_token: HistogramCell
-
-  constructor(metrics: CallMetrics, { model, operation, upstream, stream }: MeteredCall) {
-    this.#metrics = metrics
-    this.#model = model
-    this.#operation = operation
-    this.#genAi = [genAiOperation(operation), upstream, model]
-    this.#stream = String(stream)
-    this.#charged = metrics.charged.of(model)
-    const usage = (type: string) => metrics.usage.of(...this.#genAi, type)
-    this.#usage = { input: usage("input"), output: usage("output") }
-    this.#first_token = metrics.first_token.of(...this.#genAi)
-    this.#per_token = metrics.per_token.of(...this.#genAi)
+function countEnd(metrics: CallMetrics, call: MeteredCall, end: End): void {
+  const { model, operation, upstream, stream, amount_nano } = call
+  const { outcome, basis, failure, ending, charge_nano, usage, duration_ms, ttft_ms } = end
+  const gen_ai = [genAiOperation(operation), upstream, model] as const
+  if (outcome === "settled") metrics.settled.of(model, operation, basis).add()
+  else metrics.released.of(model, operation, failure ?? "none").add()
+  metrics.ended.of(String(stream), ending ?? "none").add()
+  metrics.charged.of(model).add(Number(charge_nano))
+  if (charge_nano > amount_nano) metrics.overage.of(model).add(Number(charge_nano - amount_nano))
+  metrics.duration.of(...gen_ai, failure ?? undefined).observe(duration_ms / 1_000)
+  if (usage !== null) {
+    const { prompt_tokens, cached_tokens, completion_tokens } = usage
+    metrics.tokens.of(model, "prompt").add(prompt_tokens)
+    metrics.tokens.of(model, "cached").add(cached_tokens)
+    metrics.tokens.of(model, "completion").add(completion_tokens)
+    metrics.usage.of(...gen_ai, "input").observe(prompt_tokens)
+    metrics.usage.of(...gen_ai, "output").observe(completion_tokens)
   }
-
-  count({ stream, amount_nano }: MeteredCall, end: End): void {
-    const { outcome, basis, failure, ending, charge_nano, usage, duration_ms, ttft_ms } = end
-    const metrics = this.#metrics
-    if (outcome === "settled") metrics.settled.of(this.#model, this.#operation, basis).add()
-    else metrics.released.of(this.#model, this.#operation, failure ?? "none").add()
-    metrics.ended.of(this.#stream, ending ?? "none").add()
-    this.#charged.add(Number(charge_nano))
-    if (charge_nano > amount_nano) metrics.overage.of(this.#model).add(Number(charge_nano - amount_nano))
-    this.#duration(failure).observe(duration_ms / 1_000)
-    if (usage !== null) this.#countTokens(usage)
-    for (const note of end.notes) if (USAGE_NOTES.has(note)) metrics.notes.of(this.#model, note).add()
-    if (!stream || ttft_ms === null) return
-    this.#first_token.observe(ttft_ms / 1_000)
-    const further_tokens = basis === "usage" ? (usage?.completion_tokens ?? 0) - 1 : 0
-    if (further_tokens > 0) this.#per_token.observe((duration_ms - ttft_ms) / further_tokens / 1_000)
-  }
-
-  #duration(failure: Failure | null): HistogramCell {
-    let cell = this.#durations.get(failure)
-    if (cell === undefined) {
-      cell = this.#metrics.duration.of(...this.#genAi, failure ?? undefined)
-      this.#durations.set(failure, cell)
-    }
-    return cell
-  }
-
-  #countTokens({ prompt_tokens, cached_tokens, completion_tokens }: Usage): void {
-    this.#tokens ??= this.#tokenCells()
-    this.#tokens.prompt.add(prompt_tokens)
-    this.#tokens.cached.add(cached_tokens)
-    this.#tokens.completion.add(completion_tokens)
-    this.#usage.input.observe(prompt_tokens)
-    this.#usage.output.observe(completion_tokens)
-  }
-
-  #tokenCells() {
-    const cell = (kind: string) => this.#metrics.tokens.of(this.#model, kind)
-    return { prompt: cell("prompt"), cached: cell("cached"), completion: cell("completion") }
-  }
+  for (const note of end.notes) if (USAGE_NOTES.has(note)) metrics.notes.of(model, note).add()
+  if (!stream || ttft_ms === null) return
+  metrics.first_token.of(...gen_ai).observe(ttft_ms / 1_000)
+  const further_tokens = basis === "usage" ? (usage?.completion_tokens ?? 0) - 1 : 0
+  if (further_tokens > 0)
+    metrics.per_token.of(...gen_ai).observe((duration_ms - ttft_ms) / further_tokens / 1_000)
 }
 
 const USAGE_NOTES: ReadonlySet<string> = new Set(usageNotes)

@@ -1,6 +1,6 @@
 import { help, type MetricSeries } from "./help.ts"
 
-/** Metrics in the Prometheus text format, by cells looked up once: prom-client takes 17 times as long for a call. */
+/** Metrics in the Prometheus text format. prom-client takes 3 us more for a call, which is 4 % of it. */
 
 export class CounterCell {
   value = 0
@@ -150,36 +150,17 @@ function pairs(names: readonly string[], values: readonly (string | undefined)[]
   })
 }
 
-interface Branch<Value> {
-  readonly next: Map<string | undefined, Branch<Value>>
-  value: Value | undefined
+/** Below the values of the labels so far. */
+interface Branch<Cell> {
+  readonly next: Map<string | undefined, Branch<Cell>>
+  cell: Cell | null
 }
 
-/** Values by several words, with a map for each word: a key joined of the words would be made and hashed for every call. */
-export class Tree<Value> {
-  readonly #root: Branch<Value> = { next: new Map(), value: undefined }
-
-  get(words: readonly (string | undefined)[]): Value | undefined {
-    let branch: Branch<Value> | undefined = this.#root
-    for (let at = 0; at < words.length && branch !== undefined; at++) branch = branch.next.get(words[at])
-    return branch?.value
-  }
-
-  set(words: readonly (string | undefined)[], value: Value): void {
-    let branch = this.#root
-    for (const word of words) {
-      const next = branch.next.get(word) ?? { next: new Map(), value: undefined }
-      branch.next.set(word, next)
-      branch = next
-    }
-    branch.value = value
-  }
-}
-
+/** Cells by the values of their labels, with a map for each label: a key of joined values would be made and hashed for every call. */
 class Cells<Cell> {
   readonly #names: readonly string[]
   readonly #make: () => Cell
-  readonly #tree = new Tree<Cell>()
+  readonly #root: Branch<Cell> = { next: new Map(), cell: null }
   readonly all: { readonly labels: readonly MetricLabel[]; readonly cell: Cell }[] = []
 
   constructor(names: readonly string[], make: () => Cell) {
@@ -189,11 +170,19 @@ class Cells<Cell> {
 
   /** Values in the order of the labels; undefined omits one. */
   of(...values: readonly (string | undefined)[]): Cell {
-    const known = this.#tree.get(values)
-    if (known !== undefined) return known
-    const cell = this.#make()
-    this.all.push({ labels: pairs(this.#names, values), cell })
-    this.#tree.set(values, cell)
-    return cell
+    let branch = this.#root
+    for (const value of values) {
+      let next = branch.next.get(value)
+      if (next === undefined) {
+        next = { next: new Map(), cell: null }
+        branch.next.set(value, next)
+      }
+      branch = next
+    }
+    if (branch.cell === null) {
+      branch.cell = this.#make()
+      this.all.push({ labels: pairs(this.#names, values), cell: branch.cell })
+    }
+    return branch.cell
   }
 }
