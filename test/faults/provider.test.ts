@@ -25,7 +25,7 @@ const END = "data: [DONE]\n\n"
 const hostile = await openHostile({
   family: "chat",
   path: "/v1",
-  first_byte: "700ms",
+  first_byte: "2s",
   draft: (key, stream) => ({
     target: "/v1/chat/completions",
     headers: [`authorization: Bearer ${key}`],
