@@ -94,6 +94,22 @@ describe("D99 a budget per minute", () => {
     expect(await left(id)).toBe(40_000n)
   })
 
+  test("keeps one place, in the order of the calls, until 5 s after the call fits", async () => {
+    await at(0)
+    const account = await db.account(10_000n)
+    await rate(account, { amount: 900n })
+    await hold(callOf(account, 900))
+    expect(await hold(callOf(account, 300))).toEqual([22])
+    // What comes later also waits for the room that is kept.
+    expect(await hold(callOf(account, 600))).toEqual([62])
+    await at(22)
+    expect(await hold(callOf(account, 30))).toEqual([2])
+    await at(26.999)
+    expect(await hold(callOf(account, 400))).not.toEqual(["held"])
+    await at(27)
+    expect(await hold(callOf(account, 330))).toEqual(["held"])
+  })
+
   test("keeps no room for a call that something else refuses, or that never fits", async () => {
     await at(0)
     const account = await db.account(100n)
