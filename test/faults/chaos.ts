@@ -71,7 +71,7 @@ export async function chaos(
   const author = new Author()
   scene.provider.reply(author.script)
   const victims = oneOrMore(
-    await Promise.all(Array.from({ length: gateways }, () => scene.victim(configuration, null, TELLING))),
+    await Promise.all(Array.from({ length: gateways }, () => scene.victim(configuration, TELLING))),
   )
   // The steady gateway would keep the sink for good, and no kill would meet a delivery.
   using _ = spyOn(SinkQueue.prototype, "claim").mockResolvedValue([])

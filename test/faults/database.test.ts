@@ -232,28 +232,6 @@ describe("D43 a call with an Idempotency-Key that is refused because the databas
 })
 
 describe("D27 the database refuses", () => {
-  test("connections: there are too many", async () => {
-    const clerk = `clerk_${crypto.randomUUID().slice(0, 8)}`
-    const [{ name } = { name: "" }] = await sql<{ name: string }[]>`SELECT current_database() AS name`
-    await sql.unsafe(`CREATE ROLE ${clerk} LOGIN; GRANT ALL ON DATABASE ${name} TO ${clerk};
-      GRANT ALL ON SCHEMA tollgate, drizzle, witness TO ${clerk};
-      GRANT ALL ON ALL TABLES IN SCHEMA tollgate, drizzle, witness TO ${clerk};
-      GRANT ALL ON ALL SEQUENCES IN SCHEMA drizzle, witness TO ${clerk}; GRANT pg_read_all_stats TO ${clerk}`)
-    const other = await scene.victim(() => LONG, clerk)
-    const { finish, settled } = await streams(10, other)
-    await sql.unsafe(`ALTER ROLE ${clerk} CONNECTION LIMIT 0`)
-    await sql`SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = ${clerk}`
-    const ended = finish()
-    const refusal = await takes(0, REFUSED_WITHIN_MS, ask(account.key, other))
-    expect(await refusal.json()).toMatchObject({ error: { code: "ledger_unavailable" } })
-    await ended
-    await sql.unsafe(`ALTER ROLE ${clerk} CONNECTION LIMIT -1`)
-    await settled()
-    expect((await ask(account.key, other)).status).toBe(200)
-    expect(await other.stop()).toBe(0)
-    await sql.unsafe(`DROP OWNED BY ${clerk}; DROP ROLE ${clerk}`)
-  })
-
   test("every write: the disk is full", async () => {
     const { finish, settled } = await streams(10)
     await sql.unsafe(`CREATE FUNCTION witness.full() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test"
-import { brotliCompressSync, constants, gzipSync } from "node:zlib"
+import { gzipSync } from "node:zlib"
 import { text } from "../process/stream.ts"
 import { CHAT } from "../support/gateway.ts"
 import { FAIR } from "../support/link.ts"
@@ -96,17 +96,6 @@ describeMemory(hostile, END, [
     compressed("gzip", gzipSync(zeros), "text/event-stream"),
     "HTTP/1.1 200",
     { ...RELEASED, ending: "upstream_lost", failure: "upstream_error" },
-  ],
-  [
-    "a br bomb",
-    false,
-    compressed(
-      "br",
-      brotliCompressSync(zeros, { params: { [constants.BROTLI_PARAM_QUALITY]: 1 } }),
-      "application/json",
-    ),
-    '"usage_invalid"',
-    { ...RELEASED, failure: "usage_invalid" },
   ],
   [
     "a gzip bomb in an error",

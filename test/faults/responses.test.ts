@@ -1,5 +1,5 @@
 import { responseEvent, responseUsage, textItem, textStream } from "../support/responses.ts"
-import { endless, flood, JSON_BODY, RELEASED } from "./hostile.ts"
+import { flood, RELEASED } from "./hostile.ts"
 import { describeMemory, openHostile } from "./hostile-family.ts"
 
 /** The floods of provider.test.ts, as far as responses are read in their own way (D66). */
@@ -19,20 +19,6 @@ const OBSERVED = { state: "settled", basis: "estimate", ending: "upstream_lost" 
 const END = "event: response.completed"
 
 describeMemory(hostile, END, [
-  [
-    "a JSON body without an end",
-    false,
-    endless(JSON_BODY, '{"output":[{"content":[{"text":"'),
-    '"response_too_large"',
-    { state: "settled", basis: "estimate", failure: "usage_missing" },
-  ],
-  [
-    "a JSON body without an end in answer to a stream",
-    true,
-    endless(JSON_BODY, '{"output":[{"content":[{"text":"'),
-    '"response_too_large"',
-    { state: "settled", basis: "estimate", ending: "upstream_lost" },
-  ],
   [
     "300,000 states, each of them new",
     true,

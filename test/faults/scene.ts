@@ -173,10 +173,9 @@ export class Scene {
     }
   }
 
-  /** A gateway that runs; `role` is its role in the databases, if it is not the owner's. */
-  async victim(changesFor: ChangesFor = () => ({}), role: string | null = null, variables: Variables = {}) {
+  /** A gateway that runs. */
+  async victim(changesFor: ChangesFor = () => ({}), variables: Variables = {}) {
     const databases = await Promise.all(this.shards.map(({ address }) => DatabaseProxy.start(address)))
-    if (role !== null) for (const database of databases) database.as(role)
     const upstream = await Link.to({ host: "127.0.0.1", port: this.provider.port })
     const victim = new Victim(oneOrMore(databases), upstream, changesFor, variables)
     this.victims.push(victim)

@@ -1,4 +1,5 @@
 import { describe, expect, test } from "bun:test"
+import fc from "fast-check"
 import { errorCode } from "../../src/ledger/database/database-errors.ts"
 import type { Checkpoint, End, Hold } from "../../src/ledger/entries.ts"
 import { endBatch } from "../../src/ledger/money/end.ts"
@@ -199,4 +200,40 @@ test("D13 a settlement behind a release counts, if an expiry comes before both w
   expect(await endBatch(connection, unknown, 300)).toEqual(["closed", "applied"])
   expect(await balanceOf(account)).toEqual([991n, 0n])
   expect(await call(db.sql, id)).toMatchObject({ state: "settled", charge_nano: "9" })
+})
+
+test("D13 settle, settle otherwise, release and sweep at once: exactly one end, the money as it says", async () => {
+  const connections = Array.from({ length: 4 }, () => db.connection())
+  await fc.assert(
+    fc.asyncProperty(fc.array(fc.nat(3), { minLength: 6, maxLength: 16 }), async (moves) => {
+      const account = await db.account(1_000n)
+      const { id, account_id } = await held(100n, account)
+      const ends = await Promise.all(
+        moves.map(async (move, at): Promise<string> => {
+          const own = connections[at % connections.length] ?? connection
+          if (move === 3)
+            return (await expireBatch(own, [{ id, account_id }], 3_000))[0] ? "expired" : "closed"
+          const one = move === 2 ? released(id) : settled(id, 10n + BigInt(move))
+          for (;;) {
+            const [ended] = await endBatch(
+              own,
+              [at % 3 === 0 ? { end: one, hold: null } : itemOf(one)],
+              3_000,
+            )
+            if (ended !== "conflict") return ended === "applied" ? one.outcome : "closed"
+          }
+        }),
+      )
+      const applied = ends.filter((end) => end !== "closed")
+      const row = await call(db.sql, id)
+      expect(row?.state).toBe(applied.includes("settled") ? "settled" : (applied[0] ?? "open"))
+      // At most an expiry and the settlement that came late.
+      expect(applied.filter((end) => end !== "expired").length).toBeLessThanOrEqual(1)
+      expect(applied.filter((end) => end === "expired").length).toBeLessThanOrEqual(1)
+      expect(row?.notes).toEqual(applied.length === 2 ? ["settled_late"] : [])
+      expect(await balanceOf(account)).toEqual([1_000n - BigInt(row?.charge_nano), 0n])
+    }),
+    { numRuns: 12 },
+  )
+  await exact()
 })

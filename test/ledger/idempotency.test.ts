@@ -37,17 +37,6 @@ function under(key: string, account: Account, body = "body", amount_nano = 10n):
 const keyed = (key_hash: string) => ({ key_hash, body_hash: "body" })
 
 describe("D43 the same Idempotency-Key of an account", () => {
-  test("holds once; the repeat is told which call it is, and whether the body was the same", async () => {
-    const account = await db.account(100n)
-    const hold = under("k", account)
-    expect(await ask(hold)).toEqual([{ outcome: "held" }])
-    expect(await ask(under("k", account))).toEqual([{ outcome: "idempotency_key_used", call_id: hold.id }])
-    expect(await ask(under("k", account, "another"))).toEqual([
-      { outcome: "idempotency_key_reused", call_id: hold.id },
-    ])
-    expect(await violations(db.sql)).toEqual([])
-  })
-
   test("is another one for another account, and beside calls without one", async () => {
     const [one, two] = [await db.account(100n), await db.account(100n)]
     const holds = [under("k", one), under("k", two), under("l", one), holdOf(one, 10n), holdOf(one, 10n)]
@@ -65,12 +54,6 @@ describe("D43 the same Idempotency-Key of an account", () => {
     await ask(under("k", account, "body", 10n))
     const [repeat, other] = await ask(under("k", account, "body", 50n), holdOf(account, 60n))
     expect([repeat?.outcome, other?.outcome]).toEqual(["idempotency_key_used", "held"])
-  })
-
-  test("is not taken by a call that is refused", async () => {
-    const account = await db.account(100n)
-    expect(await ask(under("k", account, "body", 101n))).toMatchObject([{ outcome: "insufficient_balance" }])
-    expect(await ask(under("k", account, "smaller"))).toEqual([{ outcome: "held" }])
   })
 
   test("is told before the balance and the spending limit, and after the key and its models", async () => {
@@ -95,20 +78,6 @@ describe("D43 the same Idempotency-Key of an account", () => {
       { outcome: "conflict" },
       { outcome: "conflict" },
     ])
-  })
-
-  test("through two ledgers of two gateways: one call is held, the other is told of it", async () => {
-    const account = await db.account(1_000n)
-    const ledgers = [await db.ledger(), await db.ledger()]
-    const results = await Promise.all(
-      Array.from({ length: 40 }, (_, at) => {
-        const ledger = ledgers[at % 2]
-        if (ledger === undefined) throw new Error("there is no ledger")
-        return ledger.hold(under("k", account))
-      }),
-    )
-    expect(results.filter(({ outcome }) => outcome === "held")).toHaveLength(1)
-    expect(results.filter(({ outcome }) => outcome === "idempotency_key_used")).toHaveLength(39)
   })
 
   test("stands for 24 hours; then it can be taken anew, once", async () => {

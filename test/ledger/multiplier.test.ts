@@ -1,5 +1,4 @@
 import { describe, expect, test } from "bun:test"
-import { nextId } from "../../src/id.ts"
 import { changeAccount } from "../../src/ledger/accounts/accounts.ts"
 import { changeKey } from "../../src/ledger/accounts/keys.ts"
 import { audit } from "../../src/ledger/archive/audit.ts"
@@ -7,7 +6,6 @@ import type { Hold } from "../../src/ledger/entries.ts"
 import { endBatch } from "../../src/ledger/money/end.ts"
 import { expireBatch } from "../../src/ledger/money/expire.ts"
 import { holdBatch, type KnownAccounts } from "../../src/ledger/money/hold.ts"
-import { sumUsage } from "../../src/ledger/reports/usage-sums.ts"
 import { ceilToNano, heldFor } from "../../src/money.ts"
 import {
   type Account,
@@ -103,14 +101,6 @@ describe("D69 a hold", () => {
     expect(remembered.size).toBe(0)
   })
 
-  test("the balance must cover it, and the refusal says the multiplier", async () => {
-    const payer = await account(15_000, 149n)
-    expect(await ask([holdOf(payer, 100n)])).toEqual([
-      { outcome: "insufficient_balance", available_nano: 149n, price_multiplier_bp: 15_000 },
-    ])
-    expect(await ask([holdOf(payer, 99n)])).toEqual([{ outcome: "held", price_multiplier_bp: 15_000 }])
-  })
-
   test("so must a spending limit", async () => {
     const payer = await account(15_000)
     await changeKey(db.database.operators, payer.key_id, { spending: { limit_nano: 149n, period: "day" } })
@@ -191,22 +181,6 @@ describe("D69 an end has the multiplier of its hold", () => {
     })
   })
 
-  test("through the ledger's queues, while the multiplier changes", async () => {
-    const ledger = await db.ledger()
-    const payer = await account(11_111, 100_000_000n)
-    const calls = Array.from({ length: 60 }, async (_, at) => {
-      if (at % 7 === 0) await setMultiplier(payer, 10_000 + at * 111)
-      const hold = holdOf(payer, 10_000n, { id: nextId(), cost_pico: 9_999_001n })
-      const result = await ledger.hold(hold)
-      if (result.outcome !== "held") throw new Error(result.outcome)
-      const { price_multiplier_bp = 10_000 } = result
-      expect(await entry(hold.id)).toMatchObject({ amount: Number(heldFor(9_999_001n, price_multiplier_bp)) })
-      await ledger.end(settled(hold.id, ceilToNano(COST * 1_000n, price_multiplier_bp)))
-    })
-    await Promise.all(calls)
-    expect(await heldNano(payer)).toBe(0n)
-  })
-
   test("the audit agrees with all of it, and finds a charge or a multiplier that was changed", async () => {
     const found = async () => (await audit(db.database.operators)).violations
     expect(await found()).toEqual([])
@@ -226,27 +200,4 @@ describe("D69 an end has the multiplier of its hold", () => {
     await falsify(db.sql, (sql) => sql`UPDATE tollgate.ends SET margin_bp = 15001 WHERE id = ${hold.id}`)
     expect(await found()).toEqual([])
   })
-})
-
-test("D69 sums show what was charged, and what it cost without the multipliers", async () => {
-  const [sold, at_cost] = [await account(15_001), await account(10_000)]
-  for (const payer of [sold, at_cost]) {
-    const hold = holdOf(payer, 10_000n)
-    const [result] = await ask([hold])
-    const price_multiplier_bp = result?.outcome === "held" ? result.price_multiplier_bp : 0
-    await endBatch(
-      connection,
-      [{ end: settled(hold.id, ceilToNano(COST * 1_000n, price_multiplier_bp)), hold: null }],
-      300,
-    )
-  }
-  const range = {
-    from: new Date(Date.now() - 3_600_000),
-    to: new Date(Date.now() + 60_000),
-    by: "account",
-  } as const
-  const of = async ({ account_id }: Account) =>
-    (await sumUsage(db.database.operators, { ...range, account_ids: [account_id] })).total
-  expect(await of(at_cost)).toMatchObject({ charge_nano: COST, profit_nano: 0n })
-  expect(await of(sold)).toMatchObject({ charge_nano: 6_788n, profit_nano: 6_788n - COST })
 })

@@ -4,8 +4,6 @@ import { MIGRATIONS } from "../../src/ledger/database/migration.ts"
 
 /** The number of migrations that version 0.1 had. */
 const VERSION_0_1 = 4
-/** Those before end users, budgets, events and grants. */
-export const BEFORE_LABELS = 21
 /** Those before operators and the log of their changes. */
 export const BEFORE_OPERATORS = 32
 

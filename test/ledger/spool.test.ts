@@ -175,13 +175,6 @@ describe("the file of a process", () => {
     expect(await spool.others()).toEqual([])
   })
 
-  test("D27 with a torn last line, whose caller was never told that it is durable, is read whole", async () => {
-    const whole = settled(nextId(), 1n)
-    const torn = lineOf(spooledEnd(settled(nextId(), 2n))).slice(0, 40)
-    const { read } = await left(lineOf(spooledEnd(whole)) + torn)
-    expect(await read()).toMatchObject({ ends: [spooledEnd(whole)], unreadable: 0 })
-  })
-
   test.each([
     ["words that this version does not know", (line: string) => line.replace('"completed"', '"paused"')],
     ["a torn line in its middle", (line: string) => `${line.slice(0, 40)}\n`],

@@ -1,12 +1,10 @@
-import { afterAll, beforeAll, expect, test } from "bun:test"
-import { type FreshDatabase, freshDatabase } from "../support/database.ts"
-import { configFor, until, untilIs } from "../support/gateway.ts"
+import { expect, test } from "bun:test"
+import { until, untilIs } from "../support/gateway.ts"
 import { operatorOf } from "../support/operator.ts"
-import { chatCompletion, heldBack, json, type Provider, startProvider, usage } from "../support/provider.ts"
+import { chatCompletion, heldBack, json, usage } from "../support/provider.ts"
 import { rawClient } from "../support/raw-client.ts"
 import { chatBody, chatRequest, postJson } from "../support/request.ts"
-import type { GatewayProcess } from "./gateway-process.ts"
-import { databaseVariables, Workplace } from "./workplace.ts"
+import { testPlace } from "./workplace.ts"
 
 const MIB = 1024 ** 2
 const MEMORY_MIB = 128
@@ -19,18 +17,8 @@ const BESIDES_MIB = 96
 
 const answered = (content: string) => json(200, chatCompletion(content, { usage: usage(10, 5) }))
 
-const place = new Workplace()
-let provider: Provider
-let fresh: FreshDatabase
-let gateway: GatewayProcess
-
-beforeAll(async () => {
-  provider = await startProvider()
-  fresh = await freshDatabase()
-  place.configure(configFor(provider.url, { limits: { memory: `${MEMORY_MIB}MiB` } }))
-  gateway = await place.start(databaseVariables(fresh.address))
-})
-afterAll(() => place.clear(provider, fresh))
+const { provider, start } = await testPlace({ limits: { memory: `${MEMORY_MIB}MiB` } })
+const gateway = await start()
 
 test("D77 an unread answer counts until its client reads it or leaves, and further answers of its account wait", async () => {
   const { account, audit, calls } = operatorOf(gateway.url)

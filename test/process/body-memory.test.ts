@@ -1,12 +1,11 @@
-import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { describe, expect, test } from "bun:test"
 import { makeKey } from "../../src/admission/key.ts"
-import { type FreshDatabase, freshDatabase } from "../support/database.ts"
-import { CHAT, configFor } from "../support/gateway.ts"
+import { CHAT } from "../support/gateway.ts"
 import { operatorOf } from "../support/operator.ts"
-import { chatCompletion, heldBack, json, type Provider, startProvider, usage } from "../support/provider.ts"
+import { chatCompletion, HELLO, heldBack, usage } from "../support/provider.ts"
 import { type RawClient, rawClient } from "../support/raw-client.ts"
 import type { GatewayProcess } from "./gateway-process.ts"
-import { databaseVariables, Workplace } from "./workplace.ts"
+import { testPlace } from "./workplace.ts"
 
 const MIB = 1024 ** 2
 const MEMORY_MIB = 128
@@ -58,30 +57,12 @@ async function refusedOf(gateway: GatewayProcess, key: string, count: number): P
   return statuses
 }
 
+const { provider, start } = await testPlace({ limits: { memory: `${MEMORY_MIB}MiB`, body_timeout: "90s" } })
+provider.reply(HELLO)
+const gateway = await start()
+const base_mib = gateway.peak_mib
+
 describe("D77 bodies on their way", () => {
-  const place = new Workplace()
-  let provider: Provider
-  let fresh: FreshDatabase
-  let gateway: GatewayProcess
-  let base_mib: number
-
-  beforeAll(async () => {
-    provider = await startProvider()
-    provider.reply(json(200, chatCompletion("hi", { usage: usage(10, 5) })))
-    fresh = await freshDatabase()
-    const limits = { memory: `${MEMORY_MIB}MiB`, body_timeout: "90s" }
-    place.configure(configFor(provider.url, { limits }))
-    gateway = await place.start(databaseVariables(fresh.address))
-    base_mib = gateway.peak_mib
-  })
-  afterAll(async () => {
-    gateway.signal("SIGTERM")
-    expect(await gateway.exited).toBe(0)
-    await place.clear()
-    await provider.stop()
-    await fresh.drop()
-  })
-
   /** Sends a short call, which is answered whatever else arrives. */
   async function served(key: string): Promise<number> {
     const headers = { authorization: `Bearer ${key}`, "content-type": "application/json" }

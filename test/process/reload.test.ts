@@ -1,34 +1,22 @@
-import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { describe, expect, test } from "bun:test"
 import { rmSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
-import { type FreshDatabase, freshDatabase } from "../support/database.ts"
+import { freshDatabase } from "../support/database.ts"
 import { CHAT, chat, chatModel, configFor, until, untilIs } from "../support/gateway.ts"
 import { operatorOf } from "../support/operator.ts"
-import { chatCompletion, json, type Provider, startProvider, usage } from "../support/provider.ts"
+import { chatCompletion, json, startProvider, usage } from "../support/provider.ts"
 import { DatabaseProxy } from "../support/proxy.ts"
-import type { GatewayProcess } from "./gateway-process.ts"
 import { beginStream, finishStream } from "./stream.ts"
-import { databaseVariables, Workplace } from "./workplace.ts"
+import { databaseVariables, testPlace, Workplace } from "./workplace.ts"
 
 /** Nobody dies of an outage here. */
 const LONG_LEASE = { renew: "1s", expire: "60s" }
 
+const { place, provider, start } = await testPlace()
+const gateway = await start()
+const operator = operatorOf(gateway.url)
+
 describe("SIGHUP reads the configuration again", () => {
-  const place = new Workplace()
-  let provider: Provider
-  let fresh: FreshDatabase
-  let gateway: GatewayProcess
-  let operator: ReturnType<typeof operatorOf>
-
-  beforeAll(async () => {
-    provider = await startProvider()
-    fresh = await freshDatabase()
-    place.configure(configFor(provider.url))
-    gateway = await place.start(databaseVariables(fresh.address))
-    operator = operatorOf(gateway.url)
-  })
-  afterAll(() => place.clear(provider, fresh))
-
   /** Sends the signal and waits until the log says this of it; all that it said. */
   async function reload(said: string): Promise<string> {
     const from = gateway.printed.length

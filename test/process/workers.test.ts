@@ -125,39 +125,6 @@ describe("two workers on one port", () => {
     expect(told.filter((call) => call === "expired gateway_lost")).toHaveLength(expired)
     expect(told.filter((call) => call === "settled completed")).toHaveLength(streams.length - expired)
   })
-
-  test("D27 what both could not write while the database was away is in the ledger once it is back", async () => {
-    const proxy = await DatabaseProxy.start(fresh.address)
-    try {
-      place.configure(configFor(provider.url, { workers: 2, lease: LEASE }))
-      const gateway = await place.start(databaseVariables(proxy.address))
-      const operator = operatorOf(gateway.url)
-      const { key } = await operator.account()
-      const streams = await streamsOnAll(gateway, provider, key, 2)
-      proxy.refuse()
-      for (const { client, exchange } of streams) {
-        await finishStream(exchange)
-        await client.receives("data: [DONE]\n\n")
-      }
-      const spooled = () => byWorker(gateway, "tollgate_ends_spooled_total")
-      await until(spooled, (counts) => counts.size === 2 && [...counts.values()].every((count) => count > 0))
-      expect(place.files()).toContain("data/spool")
-      proxy.admit()
-      await until(
-        () => operator.audit().catch(() => null),
-        (ledger) => ledger?.open_holds === 0,
-      )
-      gateway.signal("SIGTERM")
-      expect(await gateway.exited).toBe(0)
-      const { calls, ...ledger } = await readLedger(fresh.address)
-      expect(ledger).toEqual({ open_holds: 0, violations: [] })
-      expect(calls).toHaveLength(streams.length)
-      for (const call of calls) expect(call).toMatchObject({ state: "settled", charge_nano: 30_000n })
-      expect(gateway.printed).not.toContain('"level":50')
-    } finally {
-      await proxy.stop()
-    }
-  })
 })
 
 describe("D34 a shutdown of all workers", () => {
@@ -198,25 +165,6 @@ describe("D34 a shutdown of all workers", () => {
     expect(ledger).toEqual({ open_holds: left_open, violations: [] })
     const settled = calls.filter(({ state }) => state === "settled")
     expect(settled.map(({ ending }) => ending)).toEqual(streams.slice(left_open).map(() => "gateway_stopped"))
-  })
-
-  test("workers whose parent was killed drain by themselves", async () => {
-    const gateway = await start()
-    const { key } = await operatorOf(gateway.url).account()
-    const streams = await streamsOnAll(gateway, provider, key, 2)
-    const { workers } = gateway
-    expect(workers).toHaveLength(2)
-    gateway.signal("SIGKILL")
-    await until(() => refuses(gateway), Boolean)
-    expect(workers.filter(lives)).toEqual(workers)
-    for (const { client, exchange } of streams) {
-      await finishStream(exchange)
-      expect(await ending(client)).toBe("whole")
-    }
-    await untilIs(() => workers.filter(lives), { length: 0 })
-    const { calls, ...ledger } = await readLedger(fresh.address)
-    expect(ledger).toEqual({ open_holds: 0, violations: [] })
-    expect(calls.map(({ ending }) => ending)).toEqual(streams.map(() => "completed"))
   })
 })
 
@@ -285,13 +233,6 @@ describe("a start of workers that cannot be is refused in one sentence, with exi
     expect(gateway.printed).not.toContain("listening")
     return /^tollgate: ([^\n]+)\n$/.exec(gateway.complaint)?.[1] ?? gateway.complaint
   }
-
-  test("a file that is wrong", async () => {
-    place.configure(configFor(provider.url, { workers: 2, limits: { in_flight: "many" } }))
-    expect(await refusal(place.spawn(databaseVariables(fresh.address)))).toBe(
-      "tollgate.yaml: limits.in_flight: expected an integer from 1 to 60000",
-    )
-  })
 
   test("a port that other workers listen on, whose sockets would let it in", async () => {
     const gateway = await start()

@@ -1,3 +1,4 @@
+import { afterAll } from "bun:test"
 import { execFileSync } from "node:child_process"
 import { chmodSync, mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
@@ -6,8 +7,11 @@ import { drizzle } from "drizzle-orm/postgres-js"
 import { audit } from "../../src/ledger/archive/audit.ts"
 import { type Address, connect } from "../../src/ledger/database/address.ts"
 import { type CallRecord, listCalls } from "../../src/ledger/reports/calls.ts"
+import { freshDatabase } from "../support/database.ts"
+import { type ConfigChanges, configFor } from "../support/gateway.ts"
 import { ADMIN_TOKEN } from "../support/operator.ts"
 import { GATEWAY_FILE } from "../support/programs.ts"
+import { startProvider } from "../support/provider.ts"
 import { GatewayProcess, type Variables } from "./gateway-process.ts"
 
 export interface Spawning {
@@ -113,6 +117,18 @@ export function databaseVariables(address: Address): Variables {
   if ("url" in address) return { DATABASE_URL: address.url }
   const { socket_path, user, database } = address
   return { DATABASE_URL: `postgres:///${database}`, PGHOST: dirname(socket_path), PGUSER: user }
+}
+
+/** A place with a file, a provider and a fresh database for the tests of a file, which are cleared after the last one. */
+export async function testPlace(changes: ConfigChanges = {}) {
+  const place = new Workplace()
+  const provider = await startProvider()
+  const fresh = await freshDatabase()
+  afterAll(() => place.clear(provider, fresh))
+  place.configure(configFor(provider.url, changes))
+  const start = (variables: Variables = {}) =>
+    place.start({ ...databaseVariables(fresh.address), ...variables })
+  return { place, provider, fresh, start }
 }
 
 /** What the ledger says when no gateway runs: its audit, and the latest calls. */

@@ -1,14 +1,11 @@
 import { describe, expect, test } from "bun:test"
 import fc from "fast-check"
-import { readAnswer } from "../../src/meter/json-reading.ts"
 import type { StreamEvidence } from "../../src/meter/reading.ts"
 import { Framer } from "../../src/meter/sse.ts"
-import { chat } from "../../src/operations/chat.ts"
 import { decide } from "../../src/settlement/decide.ts"
 import { type Priced, priceVerdict } from "../../src/settlement/price.ts"
-import { ANY_USAGE } from "../../src/usage/reading.ts"
 import { endings } from "../../src/wire/call.ts"
-import { DONE, finish, plain, role, text, usageOnly, used } from "../fixtures/chunks.ts"
+import { finish, plain, text, usageOnly, used } from "../fixtures/chunks.ts"
 import { streams } from "../fixtures/streams.ts"
 import { bytesOf } from "../meter/cuts.ts"
 import { follow } from "../meter/follow.ts"
@@ -23,69 +20,6 @@ const AMOUNT_NANO = 1_000_000n
 function settle(evidence: Parameters<typeof decide>[0]): Priced {
   return priceVerdict(decide(evidence, terms), price, AMOUNT_NANO)
 }
-
-function expectSound({ charge_nano, usage }: Priced): void {
-  expect(charge_nano >= 0n).toBe(true)
-  if (usage === null) return
-  for (const tokens of [usage.prompt_tokens, usage.cached_tokens, usage.completion_tokens]) {
-    expect(Number.isSafeInteger(tokens) && tokens >= 0).toBe(true)
-  }
-  expect(usage.cached_tokens).toBeLessThanOrEqual(usage.prompt_tokens)
-}
-
-describe("whatever a provider sends is settled soundly", () => {
-  const ending = fc.constantFrom(...endings)
-  const value = fc.oneof(fc.jsonValue(), fc.integer(), fc.constantFrom(0, -1, 1e9, 1e300, "9", null))
-  const payload = fc.record(
-    {
-      choices: fc.oneof(
-        value,
-        fc.array(fc.record({ index: value, delta: fc.record({ content: value }), finish_reason: value })),
-      ),
-      usage: fc.oneof(value, fc.record({ prompt_tokens: value, completion_tokens: value })),
-      error: fc.option(value, { freq: 8 }),
-    },
-    { requiredKeys: [] },
-  )
-  const event = fc.oneof(
-    payload.map((fields) => `data: ${JSON.stringify(fields)}\n\n`),
-    fc.constantFrom(
-      role,
-      text("hello"),
-      finish(),
-      usageOnly(used(9, 2)),
-      usageOnly(used(0, 0)),
-      DONE,
-      ": ping\n\n",
-    ),
-    fc.string().map((line) => `data: ${line}\n`),
-  )
-  const body = fc.oneof(
-    fc.uint8Array({ maxLength: 300 }),
-    fc.array(event, { maxLength: 12 }).map((events) => bytesOf(events.join(""))),
-  )
-
-  test("as a stream", () => {
-    fc.assert(
-      fc.property(body, ending, (bytes, ending) => expectSound(settle(follow([bytes], ending)))),
-      { numRuns: 200 },
-    )
-  })
-
-  test("as a JSON answer", async () => {
-    const json = fc.oneof(
-      body,
-      payload.map((fields) => bytesOf(JSON.stringify(fields))),
-    )
-    await fc.assert(
-      fc.asyncProperty(json, ending, fc.boolean(), async (bytes, ending, cut) => {
-        const body = { bytes, cut, large: null }
-        expectSound(settle(await readAnswer(chat.json, body, ending, ANY_USAGE)))
-      }),
-      { numRuns: 200 },
-    )
-  })
-})
 
 describe("rule 4: comments and empty events are no evidence, wherever they stand", () => {
   const idle = fc.constantFrom(

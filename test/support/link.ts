@@ -32,7 +32,7 @@ const CARELESS: Listener = { asked: () => null, answered: () => null }
 /** The way between two processes: TCP on the loopback, on which everything may happen that happens on a real one. */
 export class Link {
   readonly #server: Server
-  #target: Target
+  readonly #target: Target
   readonly #connections = new Set<LinkConnection>()
   #refusing = false
   #stalled = false
@@ -112,12 +112,6 @@ export class Link {
   heal(): void {
     this.#stalled = false
     this.weather = FAIR
-    this.cut()
-  }
-
-  /** Ends every connection; from now on they lead elsewhere. */
-  protected turn(target: Target): void {
-    this.#target = target
     this.cut()
   }
 

@@ -27,7 +27,7 @@ interface Meeting {
 /** The way to a Postgres. It knows where a message ends, so that a test can meet exactly one. */
 export class DatabaseProxy extends Link {
   readonly #database: string
-  #user: string
+  readonly #user: string
   readonly #meetings = new Set<Meeting>()
   /** Statements that clients had executed, as the server saw them. */
   executed = 0
@@ -47,16 +47,6 @@ export class DatabaseProxy extends Link {
 
   get address(): { readonly url: string } {
     return { url: `postgres://${this.#user}@127.0.0.1:${this.port}/${this.#database}` }
-  }
-
-  /** As somebody else; for addresses that are asked for from now on. */
-  as(user: string): void {
-    this.#user = user
-  }
-
-  /** Another server has the database now. */
-  leadTo({ socket_path }: SocketAddress): void {
-    this.turn({ path: socket_path })
   }
 
   /** Stops the next such statement there, and says so. */

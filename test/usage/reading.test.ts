@@ -8,9 +8,6 @@ import { MAX_TOKENS } from "../../src/wire/usage.ts"
 const parsed = (json: string): unknown => JSON.parse(json)
 
 const NINE = '"prompt_tokens":9,"completion_tokens":2'
-const split = (five: number, hour: number) => ({
-  cache_creation: { ephemeral_5m_input_tokens: five, ephemeral_1h_input_tokens: hour },
-})
 
 describe("D1 valid usage", () => {
   const rows: [string, string, tokens?: [prompt: number, completion: number]][] = [
@@ -150,27 +147,17 @@ describe("D60 buckets, under the names of several providers", () => {
       },
       { audio_input: 4, audio_output: 6, image_input: 5 },
     ],
-    ["cache writes in the details", { prompt_tokens_details: { cache_write_tokens: 7 } }, { cache_write: 7 }],
     [
       "cache writes by another name",
       { prompt_tokens_details: { cache_creation_tokens: 7 } },
       { cache_write: 7 },
     ],
-    ["cache writes beside the prompt", { cache_creation_input_tokens: 7 }, { cache_write: 7 }],
     [
       "those of an hour, which the sum includes",
       { cache_creation_input_tokens: 9, cache_creation: { ephemeral_1h_input_tokens: 4 } },
       { cache_write: 5, cache_write_1h: 4 },
     ],
-    ["a split without a sum", split(2, 4), { cache_write: 2, cache_write_1h: 4 }],
-    [
-      "a sum above its split: the rest is the cheaper kind",
-      {
-        cache_creation_input_tokens: 10,
-        ...split(2, 4),
-      },
-      { cache_write: 6, cache_write_1h: 4 },
-    ],
+
     ["searches", { server_tool_use: { web_search_requests: 2 } }, { web_search: 2 }],
     ["searches by another name", { num_search_queries: 2 }, { web_search: 2 }],
     ["sources", { num_sources_used: 2 }, { web_search: 2 }],
