@@ -2,9 +2,6 @@ import { type Config, ConfigError } from "../../src/config/config.ts"
 import { loadConfig } from "../../src/config/load.ts"
 import type { Sources } from "../../src/config/values.ts"
 
-/** The example of the public interface, word by word. */
-export const contract = await Bun.file(`${import.meta.dir}/contract.yaml`).text()
-
 /** Reads these files alone. */
 export const readerOf =
   (files: Readonly<Record<string, string>>): Sources["readFile"] =>
