@@ -49,29 +49,6 @@ test("GET /admin/accounts/{id} shows balance, held and what is left, to the last
   expect(upper.body.id).toBe(id)
 })
 
-const name = "x"
-const refused: [string, unknown, { status: number; code: string; param: string | null }][] = [
-  ["no name", {}, { status: 400, code: "invalid_request", param: "name" }],
-  ["name null", { name: null }, { status: 400, code: "invalid_request", param: "name" }],
-  ["name a number", { name: 5 }, { status: 400, code: "invalid_request", param: "name" }],
-  ["name empty", { name: "" }, { status: 400, code: "invalid_request", param: "name" }],
-  ["name too long", { name: "x".repeat(201) }, { status: 400, code: "invalid_request", param: "name" }],
-  ["name with a NUL", { name: "a\0b" }, { status: 400, code: "invalid_request", param: "name" }],
-  ["name of two lines", { name: "a\nb" }, { status: 400, code: "invalid_request", param: "name" }],
-  ["unknown field", { name, balance: "5" }, { status: 400, code: "invalid_request", param: "balance" }],
-  ["an id that is no UUID", { name, id: "mine" }, { status: 400, code: "invalid_request", param: "id" }],
-  ["__proto__", `{"name":"x","__proto__":{}}`, { status: 400, code: "invalid_request", param: "__proto__" }],
-  ["an array", [], { status: 400, code: "invalid_request", param: null }],
-  ["null", "null", { status: 400, code: "invalid_request", param: null }],
-  ["a string", `"x"`, { status: 400, code: "invalid_request", param: null }],
-  ["half of a body", `{"name":`, { status: 400, code: "invalid_request", param: null }],
-  ["an empty body", "", { status: 400, code: "invalid_request", param: null }],
-  ["over limits.body", { name: "x".repeat(65_536) }, { status: 413, code: "request_too_large", param: null }],
-]
-test.each(refused)("POST /admin/accounts refuses %s", async (_, body, expected) => {
-  expect(refusal(await adminApi.ask("POST", "/admin/accounts", body))).toEqual(expected)
-})
-
 test.each([
   ["no content type", ""],
   ["text", "text/plain"],
@@ -79,7 +56,7 @@ test.each([
   ["another JSON", "application/merge-patch+json"],
   ["another charset", "application/json; charset=utf-16"],
 ])("D15 415 for %s", async (_, type) => {
-  const reply = await adminApi.ask("POST", "/admin/accounts", { name }, { "content-type": type })
+  const reply = await adminApi.ask("POST", "/admin/accounts", { name: "x" }, { "content-type": type })
   expect(refusal(reply)).toEqual({ status: 415, code: "unsupported_media_type", param: null })
 })
 

@@ -1,3 +1,4 @@
+import type { TSchema } from "@sinclair/typebox"
 import { type SQL, sql } from "drizzle-orm"
 import { drizzle } from "drizzle-orm/postgres-js"
 import { Elysia } from "elysia"
@@ -306,16 +307,18 @@ export async function falsify(database: Db, ...statements: readonly SQL[]): Prom
 
 interface Described {
   readonly parameters?: readonly { in: string; name: string; required: boolean; example: string }[]
-  readonly [BODY]?: { content: { "application/json": { examples: Record<string, { value: object }> } } }
+  readonly [BODY]?: {
+    content: { "application/json": { schema: TSchema; examples: Record<string, { value: object }> } }
+  }
 }
 
-/** The operations of these routes, each with a valid body and query string: the last ones of the reference. */
+/** The operations of these routes, each with a valid body, its schema and a query string: the last ones of the reference. */
 export function operationsOf({ routes }: ReturnType<typeof mount>) {
   return routes.map(({ method, path, hooks }) => {
     const { parameters = [], [BODY]: body }: Described = hooks.detail
-    const examples = Object.values(body?.content["application/json"].examples ?? {})
+    const { schema, examples = {} } = body?.content["application/json"] ?? {}
     const required = parameters.filter((each) => each.in === "query" && each.required)
     const query = new URLSearchParams(required.map(({ name, example }): [string, string] => [name, example]))
-    return { method, path, query: `?${query}`, body: examples.at(-1)?.value }
+    return { method, path, query: `?${query}`, body: Object.values(examples).at(-1)?.value, schema }
   })
 }

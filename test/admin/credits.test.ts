@@ -67,45 +67,9 @@ test("a negative credit is a correction and may make the balance negative", asyn
   expect([reply.status, reply.body.account.balance]).toEqual([201, "-2.5"])
 })
 
-const amount = "1"
-test.each([
-  ["no amount", {}, "amount"],
-  ["amount a number", { amount: 5 }, "amount"],
-  ["amount null", { amount: null }, "amount"],
-  ["amount 0", { amount: "0" }, "amount"],
-  ["amount -0.000000000", { amount: "-0.000000000" }, "amount"],
-  ["amount with ten decimals", { amount: "0.0000000001" }, "amount"],
-  ["amount with ten whole digits", { amount: "1000000000" }, "amount"],
-  ["amount with a plus", { amount: "+1" }, "amount"],
-  ["amount with an exponent", { amount: "1e3" }, "amount"],
-  ["amount with a comma", { amount: "1,5" }, "amount"],
-  ["amount with a space", { amount: " 1" }, "amount"],
-  ["amount with a line end", { amount: "1\n" }, "amount"],
-  ["amount with a currency", { amount: "$1" }, "amount"],
-  ["amount without a whole digit", { amount: ".5" }, "amount"],
-  ["amount not a number", { amount: "NaN" }, "amount"],
-  ["amount empty", { amount: "" }, "amount"],
-  ["id a number", { amount, id: 5 }, "id"],
-  ["id null", { amount, id: null }, "id"],
-  ["id no UUID", { amount, id: "invoice-5" }, "id"],
-  ["id with braces", { amount, id: `{${nextId()}}` }, "id"],
-  ["reason a number", { amount, reason: 5 }, "reason"],
-  ["reason too long", { amount, reason: "x".repeat(501) }, "reason"],
-  ["reason with a NUL", { amount, reason: "\0" }, "reason"],
-  ["unknown field", { amount, amount_nano: 5 }, "amount_nano"],
-])("POST credits refuses %s and moves nothing", async (_, body, param) => {
-  expect(refusal(await adminApi.ask("POST", path, body))).toEqual({
-    status: 400,
-    code: "invalid_request",
-    param,
-  })
-  expect(await balance()).toBe("0")
-  expect(await adminApi.walk(path, 10)).toEqual([])
-})
-
 test("POST credits of no account is 404 and writes nothing", async () => {
   const id = nextId()
-  const reply = await adminApi.ask("POST", `/admin/accounts/${nextId()}/credits`, { id, amount })
+  const reply = await adminApi.ask("POST", `/admin/accounts/${nextId()}/credits`, { id, amount: "1" })
   expect(refusal(reply)).toMatchObject({ status: 404, code: "not_found" })
   expect(await adminApi.database.select().from(credits).where(eq(credits.id, id))).toEqual([])
 })
