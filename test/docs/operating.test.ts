@@ -9,7 +9,7 @@ import { registerTerms } from "../../src/ledger/money/terms.ts"
 import { terms } from "../../src/ledger/schema/tables.ts"
 import type { GatewayProcess, Variables } from "../process/gateway-process.ts"
 import { databaseVariables, readLedger, Workplace } from "../process/workplace.ts"
-import { emptyDatabase, type FreshDatabase, freshDatabase } from "../support/database.ts"
+import { emptyDatabase, type FreshDatabase, freshDatabase, withSql } from "../support/database.ts"
 import { chat } from "../support/gateway.ts"
 import { ADMIN_TOKEN, operatorOf } from "../support/operator.ts"
 import { HELLO, startProvider } from "../support/provider.ts"
@@ -203,10 +203,7 @@ describe("a gateway with a configuration, by docs/operating.md", () => {
     TOLLGATE_ADMIN_TOKEN_FILE: token_file,
   })
   /** Says something to the database, as nobody should. */
-  const tell = async (text: string) => {
-    const client = connect(database.address, { max: 1, onnotice: () => {} })
-    return await client.unsafe(text).finally(() => client.end())
-  }
+  const tell = (text: string) => withSql(database.address, (sql) => sql.unsafe(text))
 
   beforeAll(async () => {
     provider = await startProvider()

@@ -1,8 +1,7 @@
 import type { ErrorCode } from "../../src/errors.ts"
-import { connect } from "../../src/ledger/database/address.ts"
-import { shutOut } from "../support/database.ts"
+import { shutOut, withSql } from "../support/database.ts"
 import { ADMIN_TOKEN, untilIs } from "../support/gateway.ts"
-import { chatCompletion, json, silent } from "../support/provider.ts"
+import { chatCompletion, json, type Script, silent } from "../support/provider.ts"
 import { dial } from "../support/raw-client.ts"
 import { requestBytes } from "../support/request.ts"
 import { isObject } from "./json-schema.ts"
@@ -22,6 +21,8 @@ interface Provocation {
 const NO_ID = "019f0000-0000-7000-8000-000000000000"
 /** Of January 2020. */
 const OLD_ID = "016f5e66-e800-7000-8000-000000000000"
+/** Too little for the hold of a call, and for any. */
+const LITTLE = ["0.0021", "0.0000001"]
 const SMALL_BODY = { limits: { body: "1KiB" } }
 const SMALL_RESPONSE = { limits: { response: "1KiB" } }
 const IMPATIENT = { limits: { body_timeout: "50ms" } }
@@ -31,79 +32,44 @@ const ONE_AT_A_TIME = { limits: { in_flight: 1 } }
 /** One for every code: a new code of the catalogue needs its own to compile. */
 export const provocations: Readonly<Record<ErrorCode, Provocation>> = {
   invalid_request: { attempts: wrongRequests },
-  invalid_api_key: {
-    async *attempts(stage, entry) {
-      yield await stage.ask(entry, await sharedWorld(stage), { ...plain(entry), credential: "tg_live_wrong" })
-    },
-  },
-  insufficient_balance: {
-    async *attempts(stage, entry) {
-      for (const usd of ["0.0021", "0"]) {
-        yield await stage.ask(entry, await stage.world(usd), plain(entry))
-      }
-    },
-  },
+  invalid_api_key: { attempts: asked(sharedWorld, { credential: "tg_live_wrong" }) },
+  insufficient_balance: { attempts: withAmounts(["0.0021", "0"], (stage, usd) => stage.world(usd)) },
   spending_limit_reached: {
-    async *attempts(stage, entry) {
-      for (const amount of ["0.0021", "0.0000001"]) {
-        const world = await limited(stage, { spending_limit: { amount, per: "day" } })
-        yield await stage.ask(entry, world, plain(entry))
-      }
-    },
+    attempts: withAmounts(LITTLE, (stage, amount) =>
+      limited(stage, { spending_limit: { amount, per: "day" } }),
+    ),
   },
   budget_reached: {
-    async *attempts(stage, entry) {
-      for (const amount of ["0.0021", "0.0000001"]) {
-        const world = await limited(stage, {})
-        const budget = { name: "Search team", selector: "all", amount, per: "total" }
-        await stage.gateway.admin("POST", `/accounts/${world.account_id}/budgets`, budget)
-        yield await stage.ask(entry, world, plain(entry))
-      }
-    },
+    attempts: withAmounts(LITTLE, (stage, amount) =>
+      changed(stage, "POST", (world) => `/accounts/${world.account_id}/budgets`, {
+        ...{ name: "Search team", selector: "all", amount, per: "total" },
+      }),
+    ),
   },
   account_suspended: {
-    async *attempts(stage, entry) {
-      const world = await limited(stage, {})
-      await stage.gateway.admin("PATCH", `/accounts/${world.account_id}`, { suspended: true })
-      yield await stage.ask(entry, world, plain(entry))
-    },
+    attempts: asked((stage) =>
+      changed(stage, "PATCH", ({ account_id }) => `/accounts/${account_id}`, { suspended: true }),
+    ),
   },
   key_suspended: {
-    async *attempts(stage, entry) {
-      const world = await limited(stage, {})
-      await stage.gateway.admin("PATCH", `/keys/${world.key_id}`, { suspended: true })
-      yield await stage.ask(entry, world, plain(entry))
-    },
+    attempts: asked((stage) =>
+      changed(stage, "PATCH", ({ key_id }) => `/keys/${key_id}`, { suspended: true }),
+    ),
   },
-  key_change_not_allowed: {
-    async *attempts(stage, entry) {
-      yield await stage.ask(entry, await limited(stage, {}), plain(entry))
-    },
-  },
+  key_change_not_allowed: { attempts: asked(limited) },
   idempotency_key_used: { attempts: (stage, entry) => repeated(stage, entry, {}) },
   idempotency_key_reused: { attempts: (stage, entry) => repeated(stage, entry, { user: "another" }) },
   tag_not_declared: {
-    async *attempts(stage, entry) {
-      const headers = { "x-tollgate-tags": "taem=search" }
-      yield await stage.ask(entry, await sharedWorld(stage), { ...plain(entry), headers })
-    },
+    attempts: asked(sharedWorld, { headers: { "x-tollgate-tags": "taem=search" } }),
   },
-  tag_required: {
-    async *attempts(stage, entry) {
-      yield await stage.ask(entry, await limited(stage, { required_tags: ["team"] }), plain(entry))
-    },
-  },
+  tag_required: { attempts: asked((stage) => limited(stage, { required_tags: ["team"] })) },
   role_required: {
     async *attempts(stage, entry) {
       const { token: credential } = await stage.operator("read")
       yield await stage.ask(entry, await sharedWorld(stage), { ...plain(entry), credential })
     },
   },
-  model_not_allowed: {
-    async *attempts(stage, entry) {
-      yield await stage.ask(entry, await limited(stage, { models: ["another"] }), plain(entry))
-    },
-  },
+  model_not_allowed: { attempts: asked((stage) => limited(stage, { models: ["another"] })) },
   not_found: {
     async *attempts(stage, entry) {
       const world = await sharedWorld(stage)
@@ -156,15 +122,10 @@ export const provocations: Readonly<Record<ErrorCode, Provocation>> = {
     },
     around: (stage, work) => stage.configured(SMALL_BODY, work),
   },
-  unsupported_media_type: {
-    async *attempts(stage, entry) {
-      const headers = { "content-type": "text/plain" }
-      yield await stage.ask(entry, await sharedWorld(stage), { ...plain(entry), headers })
-    },
-  },
+  unsupported_media_type: { attempts: asked(sharedWorld, { headers: { "content-type": "text/plain" } }) },
   rate_limited: {
     async *attempts(stage, entry) {
-      const world = await limited(stage, {})
+      const world = await limited(stage)
       const twice = async () => {
         await stage.ask(entry, world, plain(entry))
         return stage.ask(entry, world, plain(entry))
@@ -183,17 +144,9 @@ export const provocations: Readonly<Record<ErrorCode, Provocation>> = {
     together: true,
   },
   usage_missing: { attempts: (stage, entry) => refused(stage, entry, 200) },
-  usage_invalid: {
-    async *attempts(stage, entry) {
-      stage.provider.replyOnce(json(200, "<html></html>"))
-      yield await stage.ask(entry, await limited(stage, {}), plain(entry))
-    },
-  },
+  usage_invalid: { attempts: answered(json(200, "<html></html>")) },
   response_too_large: {
-    async *attempts(stage, entry) {
-      stage.provider.replyOnce(json(200, chatCompletion("x".repeat(2_000))))
-      yield await stage.ask(entry, await limited(stage, {}), plain(entry))
-    },
+    attempts: answered(json(200, chatCompletion("x".repeat(2_000)))),
     around: (stage, work) => stage.configured(SMALL_RESPONSE, work),
   },
   upstream_error: { attempts: (stage, entry) => refused(stage, entry, 500) },
@@ -209,6 +162,34 @@ export const provocations: Readonly<Record<ErrorCode, Provocation>> = {
     together: true,
   },
   upstream_timeout: { attempts: (stage, entry) => refused(stage, entry, 504) },
+}
+
+/** The request of the first example, changed by `more`. */
+function asked(world: (stage: Stage) => Promise<World>, more: Asking = {}): Provocation["attempts"] {
+  return async function* (stage, entry) {
+    yield await stage.ask(entry, await world(stage), { ...plain(entry), ...more })
+  }
+}
+
+function withAmounts(amounts: readonly string[], world: (stage: Stage, usd: string) => Promise<World>) {
+  return async function* (stage: Stage, entry: Entry) {
+    for (const usd of amounts) yield* asked(() => world(stage, usd))(stage, entry)
+  }
+}
+
+/** While the provider gives this answer. */
+function answered(answer: Script): Provocation["attempts"] {
+  return (stage, entry) => {
+    stage.provider.replyOnce(answer)
+    return asked(limited)(stage, entry)
+  }
+}
+
+/** An account with a key after this change. */
+async function changed(stage: Stage, method: string, pathOf: (world: World) => string, change: object) {
+  const world = await limited(stage)
+  await stage.gateway.admin(method, pathOf(world), change)
+  return world
 }
 
 /** The request of the first example. */
@@ -248,7 +229,7 @@ async function* wrongRequests(stage: Stage, entry: Entry): AsyncGenerator<Answer
 /** The provider answers so, with nothing in the body; a good call afterwards keeps the breaker closed. */
 async function* refused(stage: Stage, entry: Entry, status: number): AsyncGenerator<Answer> {
   const { provider } = stage
-  const world = await limited(stage, {})
+  const world = await limited(stage)
   const asked = provider.requests.length
   provider.replyOnce(json(status, ""))
   const answer = await stage.ask(entry, world, plain(entry))
@@ -259,7 +240,7 @@ async function* refused(stage: Stage, entry: Entry, status: number): AsyncGenera
 
 /** The same request twice under one Idempotency-Key, the second time with these further fields. */
 async function* repeated(stage: Stage, entry: Entry, further: object): AsyncGenerator<Answer> {
-  const world = await limited(stage, {})
+  const world = await limited(stage)
   const headers = { "idempotency-key": crypto.randomUUID() }
   await stage.ask(entry, world, { ...plain(entry), headers })
   yield await stage.ask(entry, world, { body: { ...bodyOf(entry), ...further }, headers })
@@ -270,7 +251,7 @@ const SHORT_READS = /\/(?:account|calls\/\{id\}|keys|statements)$/
 
 /** While one call has the only place; and while so many requests wait for the ledger that one more may not. */
 async function* crowded(stage: Stage, entry: Entry): AsyncGenerator<Answer> {
-  const world = await limited(stage, {})
+  const world = await limited(stage)
   const changes_keys = entry.path.startsWith("/v1/keys")
   if (changes_keys) await letManageKeys(stage, world)
   if (bodyOf(entry) !== undefined && !changes_keys) {
@@ -288,27 +269,27 @@ async function* crowded(stage: Stage, entry: Entry): AsyncGenerator<Answer> {
       await stage.call(world.key)
     }
   }
-  const client = connect(stage.gateway.address, { max: 1, onnotice: () => {} })
   const unlocked = Promise.withResolvers<void>()
   const locked = Promise.withResolvers<void>()
-  const lock = client.begin(async (sql) => {
-    if (changes_keys) await sql`SELECT FROM tollgate.accounts WHERE id = ${world.account_id} FOR UPDATE`
-    else await sql`LOCK TABLE tollgate.ends IN ACCESS EXCLUSIVE MODE`
-    locked.resolve()
-    await unlocked.promise
-  })
+  const lock = withSql(stage.gateway.address, (client) =>
+    client.begin(async (sql) => {
+      if (changes_keys) await sql`SELECT FROM tollgate.accounts WHERE id = ${world.account_id} FOR UPDATE`
+      else await sql`LOCK TABLE tollgate.ends IN ACCESS EXCLUSIVE MODE`
+      locked.resolve()
+      await unlocked.promise
+    }),
+  )
   await locked.promise
   const length = SHORT_READS.test(entry.path) ? 200 : 40
   const waiting = Array.from({ length }, () => stage.ask(entry, world, plain(entry)))
   await Promise.race(waiting)
   unlocked.resolve()
   await lock
-  await client.end()
   yield* await Promise.all(waiting)
 }
 
 /** An account with a key of these limits that has made no call. */
-async function limited(stage: Stage, limits: object): Promise<World> {
+async function limited(stage: Stage, limits: object = {}): Promise<World> {
   const { id, key, key_id } = await stage.gateway.account("10")
   if (Object.keys(limits).length === 0)
     return { account_id: id, credit_id: NO_ID, key, key_id, call_id: NO_ID, ...NONE }
@@ -340,30 +321,34 @@ async function broken(entry: Entry, world: World): Promise<Answer> {
   return read(await bare.handle(new Request(`http://localhost${url}`, init)))
 }
 
+/** Runs `work` between two statements of a connection of its own. */
+async function between<Result>(stage: Stage, before: string, work: () => Promise<Result>, after: string) {
+  return withSql(stage.gateway.address, async (sql) => {
+    await sql.unsafe(before)
+    return work().finally(() => sql.unsafe(after))
+  })
+}
+
 /** Runs `work` while the tables have another name, which no statement knows. */
 async function withoutTables<Result>(stage: Stage, work: () => Promise<Result>): Promise<Result> {
   await sharedWorld(stage)
-  const client = connect(stage.gateway.address, { max: 1, onnotice: () => {} })
-  await client`ALTER SCHEMA tollgate RENAME TO elsewhere`
-  try {
-    return await work()
-  } finally {
-    await client`ALTER SCHEMA elsewhere RENAME TO tollgate`
-    await client.end()
-  }
+  return between(
+    stage,
+    "ALTER SCHEMA tollgate RENAME TO elsewhere",
+    work,
+    "ALTER SCHEMA elsewhere RENAME TO tollgate",
+  )
 }
 
 /** Runs `work` while January 2020 is a detached month. */
-async function withOldMonth<Result>(stage: Stage, work: () => Promise<Result>): Promise<Result> {
-  const client = connect(stage.gateway.address, { max: 1, onnotice: () => {} })
-  await client`INSERT INTO tollgate.months (month, to_id, detached_at, archive)
-    VALUES ('2020-01-01', tollgate.month_id('2020-02-01'), now(), 's3://backups/2020-01.gz')`
-  try {
-    return await work()
-  } finally {
-    await client`DELETE FROM tollgate.months WHERE month = '2020-01-01'`
-    await client.end()
-  }
+function withOldMonth<Result>(stage: Stage, work: () => Promise<Result>): Promise<Result> {
+  return between(
+    stage,
+    `INSERT INTO tollgate.months (month, to_id, detached_at, archive)
+      VALUES ('2020-01-01', tollgate.month_id('2020-02-01'), now(), 's3://backups/2020-01.gz')`,
+    work,
+    "DELETE FROM tollgate.months WHERE month = '2020-01-01'",
+  )
 }
 
 let shared: World | null = null

@@ -1,3 +1,4 @@
+import type { Sql } from "postgres"
 import { addMonths } from "../../src/ledger/archive/months.ts"
 import { type Address, connect } from "../../src/ledger/database/address.ts"
 import { openDatabase } from "../../src/ledger/database/database.ts"
@@ -93,7 +94,14 @@ export async function setUp(address: Address): Promise<void> {
   await tell(address, await Bun.file(path).text())
 }
 
-async function tell(address: Address, text: string): Promise<void> {
-  const client = connect(address, { max: 1, onnotice: () => {} })
-  await client.unsafe(text).finally(() => client.end())
+const tell = (address: Address, text: string) =>
+  withSql(address, async (sql) => void (await sql.unsafe(text)))
+
+/** Runs `work` with a connection of its own. */
+export async function withSql<Result>(
+  address: Address,
+  work: (sql: Sql) => Promise<Result>,
+): Promise<Result> {
+  const sql = connect(address, { max: 1, onnotice: () => {} })
+  return await work(sql).finally(() => sql.end())
 }
