@@ -374,6 +374,7 @@ const PURE = [
 ]
 const PURE_PACKAGES = [
   "node:buffer",
+  "node:util",
   "@sinclair/typebox",
   "@sinclair/typebox/value",
   "@sinclair/typebox/compiler",

@@ -1,4 +1,5 @@
 import { CommonKeyBody, CreatedKeyBody, KeyBody } from "../wire/admin.ts"
+import { keyState } from "../wire/key-state.ts"
 import { ACCOUNT, accountId } from "./accounts.ts"
 import { type AdminContext, adminCommand, listCommand } from "./admin-command.ts"
 import { UsageError } from "./cli-error.ts"
@@ -40,7 +41,7 @@ export const keys: Group = {
         column("id"),
         column("name", { least: 8 }),
         column("prefix", { spare: 3 }),
-        column("suspended", { of: stateOf }),
+        column("suspended", { of: (key) => keyState(key, Date.now()) }),
         column("models", { of: modelsOf, least: 12, spare: 2 }),
         column("spending_limit", {
           of: ({ spending_limit: limit }) => limit && `${usd(limit.amount)}/${limit.per}`,
@@ -194,7 +195,7 @@ function showKey(context: AdminContext, key: CreatedKeyBody | KeyBody): void {
   context.showCard(CommonKeyBody, key, (line) => [
     ...("key" in key ? [linesOf(CreatedKeyBody, key)("key")] : []),
     ...line.each("id", "name", "prefix"),
-    line("suspended", stateOf(key)),
+    line("suspended", keyState(key, Date.now())),
     line("models", modelsOf(key)),
     line("expires_at", key.expires_at === null ? "never" : moment(key.expires_at)),
     line("previous_until", key.previous_until === null ? undefined : moment(key.previous_until)),
@@ -214,12 +215,6 @@ function limitOf({ spending_limit, spent }: Pick<ShownKey, "spending_limit" | "s
   if (spending_limit === null) return "none"
   const limit = `${usd(spending_limit.amount)} USD per ${spending_limit.per}`
   return spent === undefined || spent === null ? limit : `${limit}, ${usd(spent)} spent`
-}
-
-function stateOf({ revoked_at, expires_at, suspended }: Omit<ShownKey, "key">): string {
-  if (revoked_at) return "revoked"
-  if (expires_at !== null && Date.parse(expires_at) <= Date.now()) return "expired"
-  return suspended ? "suspended" : "active"
 }
 
 /** Reads `25/month` or `5.50/day`. */

@@ -113,45 +113,44 @@ function differencesIn(
   listed: ListedPrices,
   service_tier: string | null,
 ): PriceDifference[] {
-  const starts = [0, ...configured.tiers.map(({ above_tokens }) => above_tokens), ...startsOf(listed)]
-  const sizes = [...new Set(starts)].sort((one, other) => one - other)
+  const own = effectivePrices(kinds, configured)
+  const sizes = [0, ...startsOf(own, listed)]
   return kinds.flatMap((kind) => {
-    const pairs = sizes.map((above) => ({
-      above,
-      configured: effective(kind, configuredAt(configured, above)),
-      listed: listedAt(listed, kind, above),
-    }))
-    return pairs.flatMap(({ above, configured, listed }, at) => {
+    const pairs = sizes.map((above) => [printedAt(own, kind, above), printedAt(listed, kind, above)] as const)
+    return pairs.flatMap(([configured, listed], at) => {
       const before = pairs[at - 1]
-      const is_new = before?.configured !== configured || before?.listed !== listed
+      const is_new = before?.[0] !== configured || before?.[1] !== listed
       if (listed === null || configured === listed || !is_new) return []
-      const print = (amount_pico: bigint) => printed(kind, amount_pico)
-      return [
-        {
-          kind,
-          service_tier,
-          above,
-          configured: configured === null ? null : print(configured),
-          listed: print(listed),
-        },
-      ]
+      return [{ kind, service_tier, above: sizes[at] ?? 0, configured, listed }]
     })
   })
 }
 
-function startsOf(listed: ListedPrices): number[] {
-  const starts = [...listed.values()].flatMap((sizes) => [...sizes.keys()])
+/** The sizes of the prompt from which on prices are others. */
+function startsOf(...prices: readonly ListedPrices[]): number[] {
+  const starts = prices.flatMap((one) => [...one.values()].flatMap((sizes) => [...sizes.keys()]))
   return [...new Set(starts)].filter((above) => above > 0).sort((one, other) => one - other)
 }
 
-function configuredAt({ price, tiers }: Rate, size: number): Price {
-  return tiers.findLast(({ above_tokens }) => above_tokens <= size)?.price ?? price
+/** As the configuration writes it: USD per 1M tokens, or USD for each call or search. */
+function printedAt(prices: ListedPrices, kind: ListedKind, size: number): string | null {
+  const starts = [...(prices.get(kind) ?? [])].filter(([above]) => above <= size)
+  const [last] = starts.sort(([one], [other]) => other - one)
+  return last === undefined ? null : usd(printPriceOf(kind, last[1]))
 }
 
-function listedAt(listed: ListedPrices, kind: ListedKind, size: number): bigint | null {
-  const starts = [...(listed.get(kind) ?? [])].filter(([above]) => above <= size)
-  const [last] = starts.sort(([one], [other]) => other - one)
-  return last?.[1] ?? null
+/** The prices by the configuration of each kind, in the form of a list's prices, without those that may not be charged. */
+function effectivePrices(kinds: readonly ListedKind[], { price, tiers }: Rate): ListedPrices {
+  const rates = [{ above_tokens: 0, price }, ...tiers]
+  return new Map(
+    kinds.map((kind) => {
+      const sizes = rates.flatMap(({ above_tokens, price }): [number, bigint][] => {
+        const amount_pico = effective(kind, price)
+        return amount_pico === null ? [] : [[above_tokens, amount_pico]]
+      })
+      return [kind, new Map(sizes)]
+    }),
+  )
 }
 
 /** The price's own entry, in pico-USD. */
@@ -185,14 +184,13 @@ function neededBy(model: Model, kinds: readonly ListedKind[], entry: ComparedPri
   if (kinds.some((kind) => (kind === "input" || kind === "output") && !prices.has(kind))) return null
   const own = ownPrices(model.price)
   const named = kinds.filter((kind) => prices.has(kind) || own.has(kind))
-  const price = rateFor(named, model, prices, startsOf(prices))
+  const price = rateFor(named, effectivePrices(named, model), prices)
   if (price.tiers === undefined && Object.values(price).every((amount) => /^[0.]+$/.test(String(amount))))
     return { free: true }
   const tokens = named.filter(isToken)
   const service_tiers = model.service_tiers.map((tier) => {
-    const listed = servicePrices(entry, tier.name)
-    const starts = listed === NONE ? tier.tiers.map(({ above_tokens }) => above_tokens) : startsOf(listed)
-    return [tier.name, rateFor(tokens, tier, listed, starts)] as const
+    const configured = effectivePrices(tokens, tier)
+    return [tier.name, rateFor(tokens, configured, servicePrices(entry, tier.name))] as const
   })
   return {
     price: {
@@ -203,24 +201,15 @@ function neededBy(model: Model, kinds: readonly ListedKind[], entry: ComparedPri
 }
 
 /** The list's price of each kind, else the configured one; for each size of the prompt those of tokens. */
-function rateFor(
-  kinds: readonly ListedKind[],
-  configured: Rate,
-  listed: ListedPrices,
-  starts: readonly number[],
-): Readonly<Record<string, unknown>> {
+function rateFor(kinds: readonly ListedKind[], configured: ListedPrices, listed: ListedPrices) {
   const at = (named: readonly ListedKind[], above: number) =>
     Object.fromEntries(
       named.flatMap((kind) => {
-        const amount_pico = listedAt(listed, kind, above) ?? effective(kind, configuredAt(configured, above))
-        return amount_pico === null ? [] : [[kind, printed(kind, amount_pico)] as const]
+        const amount = printedAt(listed, kind, above) ?? printedAt(configured, kind, above)
+        return amount === null ? [] : [[kind, amount] as const]
       }),
     )
+  const starts = startsOf(listed === NONE ? configured : listed)
   const tiers = starts.map((above) => ({ above, ...at(kinds.filter(isToken), above) }))
   return { ...at(kinds, 0), ...(tiers.length > 0 && { tiers }) }
-}
-
-/** As the configuration writes it: USD per 1M tokens, or USD for each call or search. */
-function printed(kind: ListedKind, amount_pico: bigint): string {
-  return usd(printPriceOf(kind, amount_pico))
 }

@@ -1,5 +1,3 @@
-import type { KeyBody } from "../wire/admin.ts"
-
 /** Explanations of the ledger's words. An unknown word, from a newer gateway, is shown as it is. */
 
 type Explanations = Readonly<Record<string, string>>
@@ -83,18 +81,6 @@ export const noteWords = wordsIn(NOTES)
 /** `1 call`, `2 calls`. */
 export function counted(count: number, noun: string, shown = String(count)): string {
   return `${shown} ${noun}${count === 1 ? "" : "s"}`
-}
-
-type KeyState = "active" | "suspended" | "expired" | "revoked"
-
-/** The state of a key. If several apply, the most permanent one. */
-export function keyState(
-  key: Pick<KeyBody, "revoked_at" | "expires_at" | "suspended">,
-  now_ms: number,
-): KeyState {
-  if (key.revoked_at !== null) return "revoked"
-  if (key.expires_at !== null && Date.parse(key.expires_at) <= now_ms) return "expired"
-  return key.suspended ? "suspended" : "active"
 }
 
 /** The title of a dimension of usage (D105): `end_user` is "End user", and `tag:team` "Tag team". */

@@ -20,20 +20,7 @@ const ChatCall = Type.Object({
 })
 type ChatCall = Static<typeof ChatCall>
 
-interface Choice {
-  readonly index: number
-  readonly text: string
-  readonly tokens: number
-  readonly finish_reason: string
-}
-
-interface Completion {
-  readonly id: string
-  readonly created: number
-  readonly model: string
-  readonly choices: readonly Choice[]
-  readonly usage: ReturnType<typeof usageOf>
-}
+type Completion = ReturnType<typeof complete>
 
 /** The answer to a chat call: one body, or the events of a stream in bursts. Throws a `DemoError` like OpenAI's. */
 export function completeChat(body: unknown, cache: PrefixCache): DemoAnswer {
@@ -44,7 +31,7 @@ export function completeChat(body: unknown, cache: PrefixCache): DemoAnswer {
     : { json: bodyOf(completion) }
 }
 
-function complete(call: ChatCall, style: DemoSize, cache: PrefixCache): Completion {
+function complete(call: ChatCall, style: DemoSize, cache: PrefixCache) {
   const prompt = promptTokens(call)
   const limit = Math.max(call.max_tokens ?? 0, call.max_completion_tokens ?? 0) || Number.POSITIVE_INFINITY
   const question = textOf(call.messages.findLast(({ role }) => role === "user") ?? call.messages.at(-1))
@@ -61,7 +48,11 @@ function complete(call: ChatCall, style: DemoSize, cache: PrefixCache): Completi
   }
 }
 
-function usageOf(prompt_tokens: number, cached_tokens: number, choices: readonly Choice[]) {
+function usageOf(
+  prompt_tokens: number,
+  cached_tokens: number,
+  choices: readonly { readonly tokens: number }[],
+) {
   const completion_tokens = choices.reduce((sum, { tokens }) => sum + tokens, 0)
   return {
     prompt_tokens,

@@ -13,15 +13,6 @@ const ResponsesCall = Type.Object({
 })
 type ResponsesCall = Static<typeof ResponsesCall>
 
-interface DemoResponse {
-  readonly text: string
-  readonly begun: object
-  readonly response: object
-  readonly item: { readonly id: string }
-  readonly part: object
-  readonly is_cut: boolean
-}
-
 /** The answer to a call of the responses operation: one body, or the bursts of events of a stream. Throws a `DemoError` in OpenAI's words. */
 export function respond(body: unknown, cache: PrefixCache): DemoAnswer {
   const call = checked(ResponsesCall, body)
@@ -29,7 +20,7 @@ export function respond(body: unknown, cache: PrefixCache): DemoAnswer {
   return call.stream === true ? { bursts: burstsOf(generated) } : { json: generated.response }
 }
 
-function tell(call: ResponsesCall, style: DemoSize, cache: PrefixCache): DemoResponse {
+function tell(call: ResponsesCall, style: DemoSize, cache: PrefixCache) {
   const messages = typeof call.input === "string" ? [call.input] : call.input
   const prompt = promptTokens({ messages, system: call.instructions, tools: call.tools })
   const limit = call.max_output_tokens ?? Number.POSITIVE_INFINITY
@@ -87,7 +78,7 @@ function usageOf(input_tokens: number, cached_tokens: number, output_tokens: num
 }
 
 /** The events in the order they are sent: the response and its empty message, then one word at a time, then the whole response. */
-function burstsOf({ text, begun, response, item, part, is_cut }: DemoResponse): string[] {
+function burstsOf({ text, begun, response, item, part, is_cut }: ReturnType<typeof tell>): string[] {
   let sequence_number = 0
   const event = (type: string, fields: object) =>
     `event: ${type}\ndata: ${JSON.stringify({ type, sequence_number: sequence_number++, ...fields })}\n\n`

@@ -17,8 +17,6 @@ import { UsageWarnings } from "../metrics/usage-warnings.ts"
 import { IdentityProvider } from "../oidc/identity-provider.ts"
 import { RepeatedRefusals } from "../routes/repeated-refusals.ts"
 import { checkpoint } from "../settlement/settle.ts"
-import type { MetricsPush } from "../traces/metrics-push.ts"
-import type { Tracer } from "../traces/trace.ts"
 import { CircuitBreakers, troublesOf, upstreamStatuses } from "../upstream/circuit-breakers.ts"
 import { HiddenOutput } from "../upstream/hidden-output.ts"
 import type { OneOrMore } from "../wire/list.ts"
@@ -74,9 +72,7 @@ export class Service {
   /** Rejects, with nothing left open, if the database cannot be reached or the address is in use. */
   static async open(options: ServiceOptions): Promise<Service> {
     const metrics = createMetrics(options.worker?.number)
-    const tracer = options.tracing === null ? null : await tracerFor(options.tracing, options, metrics)
-    const push =
-      options.pushed_metrics === null ? null : await pushOf(options.pushed_metrics, options, metrics)
+    const telemetry = await telemetryOf(options, metrics)
     const in_flight = new InFlight()
     let opened: Service | undefined
     const ledger = await openLedger({
@@ -99,7 +95,7 @@ export class Service {
     })
     try {
       const catalog = await catalogOf(ledger, options.config)
-      opened = new Service(options, ledger, catalog, in_flight, metrics, [tracer, push])
+      opened = new Service(options, ledger, catalog, in_flight, metrics, telemetry)
       return opened
     } catch (error) {
       await ledger.stop()
@@ -113,7 +109,7 @@ export class Service {
     catalog: Catalog,
     in_flight: InFlight,
     metrics: Metrics,
-    [tracer, push]: readonly [Tracer | null, MetricsPush | null],
+    { tracer, push }: Awaited<ReturnType<typeof telemetryOf>>,
   ) {
     const { config, admin_token, log, worker } = options
     this.#ledger = ledger
@@ -216,38 +212,34 @@ async function catalogOf(ledger: Ledger, { models }: Config): Promise<Catalog> {
   return new Catalog(models, await ledger.terms(termsOf(models)))
 }
 
-/** The trace exporter is loaded only when traces are configured. */
-async function tracerFor(
-  tracing: Tracing,
-  { log, worker }: Pick<ServiceOptions, "log" | "worker">,
+/** The exporters of traces and metrics, which are loaded only when they are configured. */
+async function telemetryOf(
+  { tracing, pushed_metrics: pushed, log, worker: context }: ServiceOptions,
   metrics: Metrics,
-): Promise<Tracer> {
-  const { OtlpTracer } = await import("../traces/tracer.ts")
-  return new OtlpTracer({
-    tracing,
-    worker: worker?.number ?? null,
-    exported: metrics.spansExported,
-    dropped: metrics.spansDropped,
-    failing: (reason) =>
-      log.warn({ reason }, "trace export is failing: the collector is unreachable or refuses the spans"),
-    recovered: () => log.info("trace export is working again"),
-  })
-}
-
-async function pushOf(
-  pushed: PushedMetrics,
-  { log, worker }: Pick<ServiceOptions, "log" | "worker">,
-  metrics: Metrics,
-): Promise<MetricsPush> {
-  const { MetricsPush } = await import("../traces/metrics-push.ts")
-  return new MetricsPush({
-    pushed,
-    worker: worker?.number ?? null,
-    families: metrics.families,
-    failing: (reason) =>
-      log.warn({ reason }, "metrics cannot be pushed: the collector is unreachable or refuses them"),
-    recovered: () => log.info("metrics are pushed again"),
-  })
+) {
+  const worker = context?.number ?? null
+  const tracer =
+    tracing &&
+    new (await import("../traces/tracer.ts")).OtlpTracer({
+      tracing,
+      worker,
+      exported: metrics.spansExported,
+      dropped: metrics.spansDropped,
+      failing: (reason) =>
+        log.warn({ reason }, "trace export is failing: the collector is unreachable or refuses the spans"),
+      recovered: () => log.info("trace export is working again"),
+    })
+  const push =
+    pushed &&
+    new (await import("../traces/metrics-push.ts")).MetricsPush({
+      pushed,
+      worker,
+      families: metrics.families,
+      failing: (reason) =>
+        log.warn({ reason }, "metrics cannot be pushed: the collector is unreachable or refuses them"),
+      recovered: () => log.info("metrics are pushed again"),
+    })
+  return { tracer, push }
 }
 
 /** Opens one listener for everyone, or a second one for operators (D39). */

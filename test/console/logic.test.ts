@@ -29,6 +29,7 @@ import { printUsd } from "../../src/money.ts"
 import { exampleOf } from "../../src/routes/reference/example.ts"
 import { CallBody } from "../../src/wire/admin.ts"
 import { bases, endings, failures, notes, states } from "../../src/wire/call.ts"
+import { keyState } from "../../src/wire/key-state.ts"
 
 knowFormats()
 const callExample = exampleOf(CallBody)
@@ -293,9 +294,9 @@ test("D42: of a key what lasts longest is shown", () => {
   const now_ms = Date.parse("2026-11-21T12:00:00Z")
   const key = { revoked_at: null, expires_at: null, suspended: false }
   const past = "2026-11-20T12:00:00Z"
-  expect(words.keyState(key, now_ms)).toBe("active")
-  expect(words.keyState({ ...key, suspended: true }, now_ms)).toBe("suspended")
-  expect(words.keyState({ ...key, suspended: true, expires_at: past }, now_ms)).toBe("expired")
-  expect(words.keyState({ ...key, expires_at: past, revoked_at: past }, now_ms)).toBe("revoked")
-  expect(words.keyState({ ...key, expires_at: "2026-11-22T12:00:00Z" }, now_ms)).toBe("active")
+  expect(keyState(key, now_ms)).toBe("active")
+  expect(keyState({ ...key, suspended: true }, now_ms)).toBe("suspended")
+  expect(keyState({ ...key, suspended: true, expires_at: past }, now_ms)).toBe("expired")
+  expect(keyState({ ...key, expires_at: past, revoked_at: past }, now_ms)).toBe("revoked")
+  expect(keyState({ ...key, expires_at: "2026-11-22T12:00:00Z" }, now_ms)).toBe("active")
 })

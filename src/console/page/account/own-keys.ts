@@ -1,6 +1,6 @@
 import { type CreatedKeyBody, KeyBody } from "../../../wire/admin.ts"
+import { keyState } from "../../../wire/key-state.ts"
 import type { OwnAccount } from "../../../wire/receipt.ts"
-import { keyState } from "../../words.ts"
 import { type ListBody, ownId } from "../admin-api.ts"
 import { button, type Child, el, named } from "../element.ts"
 import { filled, openDialog, rowActions } from "../form.ts"

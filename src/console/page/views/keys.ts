@@ -1,7 +1,7 @@
 import { type CreatedKeyBody, KeyBody } from "../../../wire/admin.ts"
+import { keyState } from "../../../wire/key-state.ts"
 import type { UpstreamBody } from "../../../wire/statistics.ts"
 import type { OperatorUsageReport } from "../../../wire/usage-report.ts"
-import { keyState } from "../../words.ts"
 import { ask, type ListBody, ownId, tell } from "../admin-api.ts"
 import { button, type Child, el, named } from "../element.ts"
 import {
