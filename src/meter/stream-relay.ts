@@ -8,8 +8,8 @@ import type { RelayOptions } from "./relay-options.ts"
 import { EventTooLarge, Framer, type SseEvent } from "./sse.ts"
 import { TOO_LARGE, WholeAnswer } from "./whole-answer.ts"
 
-/** A longer part of a stream takes turns with those of other streams. Few are: providers send tokens as they make them. */
-const LONG_PART_BYTES = 16_384
+/** A part of a stream costs at least as much as so many bytes. */
+const PART_BYTES = 2_048
 /** A part with more events takes another turn for each so many, which cost as much as so many bytes. */
 const TURN_EVENTS = 4_096
 const TURN_BYTES = 262_144
@@ -127,10 +127,11 @@ export class StreamRelay implements OutletSource {
       try {
         const next = this.#options.source.read()
         const part = next instanceof Promise ? await next : next
-        if (part !== null && part.byteLength >= LONG_PART_BYTES) {
+        const turn = part === null ? null : this.#options.turn(Math.max(part.byteLength, PART_BYTES))
+        if (turn !== null) {
           this.#read_ms = null
           this.#waiting = part
-          await this.#options.turn(part.byteLength)
+          await turn
           this.#waiting = null
         }
         if (part === null && this.#whole) {
@@ -356,7 +357,7 @@ export class StreamRelay implements OutletSource {
   /** D78: many streams may end at the same time, and what waits for its turn is read then. */
   async #endInTurn(ending: Ending): Promise<void> {
     await this.#options.turn(
-      this.#rest === null ? (this.#waiting?.byteLength ?? LONG_PART_BYTES) : TURN_BYTES,
+      this.#rest === null ? Math.max(this.#waiting?.byteLength ?? 0, PART_BYTES) : TURN_BYTES,
     )
     if (this.#ended) return
     if (ending === "client_stalled") this.#clientStalled()

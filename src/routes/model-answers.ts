@@ -37,6 +37,9 @@ export interface Answering {
   readonly answer_memory: AnswerMemory
 }
 
+/** A short answer takes as much of a turn of the event loop as so many bytes (D78). */
+const ANSWER_BYTES = 2_048
+
 /** Answers a JSON call (rules 1-3) once it is settled (D32), with the charge if the client asked (D49). */
 export async function answerJson(
   { gateway, call, reply, answer_wait, request, answer_memory }: Answering,
@@ -56,7 +59,8 @@ export async function answerJson(
   })
   const body = collected instanceof Promise ? await collected : collected
   const { byteLength } = body.bytes
-  if (byteLength >= LARGE_BYTES) await gateway.memory.pace.read(call.hold.account_id, byteLength)
+  const turn = gateway.memory.pace.read(call.hold.account_id, Math.max(byteLength, ANSWER_BYTES))
+  if (turn !== null) await turn
   const ending = answer_wait.reason ?? body.ending
   const rules = usageRules(call, reply)
   const { json, stream } = call.operation

@@ -27,6 +27,9 @@ export function answering<Body extends NamedModel>(gateway: Gateway, operation: 
   return ({ request }: { readonly request: Request }) => modelCall(gateway, operation, request)
 }
 
+/** A call takes as much of a turn of the event loop as so many bytes of a large body (D78). */
+const CALL_BYTES = 2_048
+
 /** Admits, forwards and settles one call. `vendor` is the one in the path of the request (D21). */
 export async function modelCall<Body extends NamedModel>(
   gateway: Gateway,
@@ -52,6 +55,8 @@ export async function modelCall<Body extends NamedModel>(
   let call: Call
   try {
     const bytes = await readBody(request, gateway.config.limits, accepted.memory)
+    const turn = gateway.memory.pace.read(accepted.owner.account_id, CALL_BYTES)
+    if (turn !== null) await turn
     const parsing = parseRequest(gateway, operation, request, vendor, bytes)
     parsed = parsing instanceof Promise ? await parsing : parsing
     trace?.holding()

@@ -20,6 +20,19 @@ describe("D78 reading large bodies", () => {
     expect(pace.read("one", PART)).toBeInstanceOf(Promise)
   })
 
+  test("calls and parts of streams count too, however small: those of one account wait, and another has its turn", async () => {
+    const pace = new Pace()
+    const reads = Array.from({ length: 1_000 }, () => pace.read("hot", 2_048))
+    expect(reads.filter((turn) => turn === null)).toHaveLength(127)
+    let is_read = false
+    const other = pace.read("cold", 2_048)?.then(() => {
+      is_read = true
+    })
+    await new Promise((resolve) => setImmediate(resolve))
+    expect(is_read).toBeTrue()
+    await Promise.all([...reads, other])
+  })
+
   test("in a turn of the event loop not much more than 256 KiB is read, however many bodies arrive", async () => {
     const [pace, noted] = [new Pace(), [] as string[]]
     const readers = Array.from({ length: 100 }, () => read(pace, "one", 10, noted))

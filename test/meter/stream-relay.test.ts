@@ -417,7 +417,7 @@ test("D36 events that arrived in one chunk leave in one chunk", async () => {
   await client.leave()
 })
 
-test("D78 a long part waits for its turn, short ones do not", async () => {
+test("D78 each part waits for its turn, a short one as if it had 2 KiB", async () => {
   const { promise, resolve } = Promise.withResolvers<void>()
   const asked: number[] = []
   const turn = (bytes: number) => {
@@ -427,17 +427,17 @@ test("D78 a long part waits for its turn, short ones do not", async () => {
   const { provider, seen, client } = relay({ event_bytes: 100_000, turn })
   const shown = client()
   const long = text("x".repeat(16_384))
-  provider.send(role, long, usage, done)
+  provider.send(long, usage, done)
   provider.close()
   await new Promise(setImmediate)
   expect([asked, seen.outputs]).toEqual([[long.length], 0])
   resolve()
-  expect(await shown).toBe(role + long + done)
-  expect(asked).toEqual([long.length])
+  expect(await shown).toBe(long + done)
+  expect(asked).toEqual([long.length, 2_048, 2_048])
 })
 
 test("D78 a long part that waits for its turn when the stream ends is settled, and not shown", async () => {
-  const turn = () => Promise.withResolvers<void>().promise
+  const turn = (bytes: number) => (bytes < 16_384 ? null : Promise.withResolvers<void>().promise)
   const { provider, stream_relay, settled, client } = relay({ event_bytes: 100_000, turn })
   const shown = client()
   provider.send(text("a"))

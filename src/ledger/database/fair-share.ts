@@ -46,32 +46,38 @@ export class FairShare {
   }
 }
 
+interface Waiting {
+  resolve(): void
+  readonly cost: number
+}
+
 /** Waiters that continue one by one, by accounts in turn (D78). */
 export class Waiters {
   /** By account; the one whose turn is next is first. */
-  readonly #waiting = new Map<string, (() => void)[]>()
+  readonly #waiting = new Map<string, Waiting[]>()
 
   get is_empty(): boolean {
     return this.#waiting.size === 0
   }
 
   /** Resolves when the account's turn has come. */
-  wait(account_id: string): Promise<void> {
+  wait(account_id: string, cost = 1): Promise<void> {
     return new Promise((resolve) => {
       const own = this.#waiting.get(account_id)
-      if (own === undefined) this.#waiting.set(account_id, [resolve])
-      else own.push(resolve)
+      if (own === undefined) this.#waiting.set(account_id, [{ resolve, cost }])
+      else own.push({ resolve, cost })
     })
   }
 
-  /** Continues the first waiter of the next account, which goes to the end if it has more. False if none waits. */
-  next(): boolean {
+  /** Continues the first waiter of the next account, which goes to the end if it has more. Returns its cost; 0 if none waits. */
+  next(): number {
     const [next] = this.#waiting
-    if (next === undefined) return false
+    if (next === undefined) return 0
     const [account_id, own] = next
-    own.shift()?.()
+    const first = own.shift()
+    first?.resolve()
     this.#waiting.delete(account_id)
     if (own.length > 0) this.#waiting.set(account_id, own)
-    return true
+    return first?.cost ?? 0
   }
 }
