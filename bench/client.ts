@@ -1,6 +1,5 @@
 import type { Socket } from "bun"
-import { NotHttp } from "../src/upstream/http/answer-head.ts"
-import { AnswerParser, type AnswerSink } from "../src/upstream/http/answer-parser.ts"
+import { AnswerParser, type AnswerSink, NotHttp } from "../src/upstream/http/answer-parser.ts"
 import type { AnswerHead } from "../src/upstream/http/transport.ts"
 import { EventCounter } from "./event-counter.ts"
 import type { StreamEvents } from "./job.ts"

@@ -1,6 +1,6 @@
 import { type SQL, sql } from "drizzle-orm"
 import { addMonths, JOURNAL_TABLES } from "../src/ledger/archive/months.ts"
-import type { Db } from "../src/ledger/database/db.ts"
+import type { Db } from "../src/ledger/database/statement.ts"
 import { months } from "../src/ledger/schema/sums.ts"
 import { accounts, ends, holds } from "../src/ledger/schema/tables.ts"
 

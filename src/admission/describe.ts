@@ -10,6 +10,7 @@ import {
   OWN_TIERS,
   PARTS,
   PLUGINS,
+  TOOLS,
   TOOLS_TOKENS,
   TTLS,
 } from "../wire/fields.ts"
@@ -25,7 +26,6 @@ import {
 import { type MediaKind, mediaIn, PICTURE_ELSEWHERE } from "../wire/media.ts"
 import { isObject, type JsonObject } from "../wire/usage.ts"
 import { type Described, Description } from "./described.ts"
-import { rowsOf } from "./tools.ts"
 
 /**
  * Describes a request by its fields (D88). Throws `invalid_request` for a known name in another spelling (D18), and for another
@@ -366,4 +366,34 @@ function isKept(part: JsonObject, fields: string): boolean {
 /** An item without a type and a role is a reference, if it has an id. */
 function isBareReference({ type, role, id }: JsonObject): boolean {
   return (type ?? null) === null && role === undefined && typeof id === "string"
+}
+
+const TYPES = rowsByName(TOOLS)
+type ToolRow = readonly [who: string, client_if?: string, tokens?: number]
+const CLIENT: ToolRow = ["client"]
+const UNKNOWN: ToolRow = ["hosted_tool"]
+/** A type ends with the date of its version. */
+const DATE = /_(?:\d{8}|\d{4}_\d{2}_\d{2})$/
+
+/** The switches of a tool, by type and names: some providers take a client's `google_search` for a search. */
+export function rowsOf(tool: unknown, operation: OperationName): readonly ToolRow[] {
+  if (!isObject(tool)) return [UNKNOWN]
+  const named = Object.keys(tool).flatMap((name) => {
+    const row = (tool[name] ?? false) === false ? undefined : TYPES.get(name)
+    return row === undefined ? [] : [row]
+  })
+  const hosted = named.filter(([who]) => who !== "client")
+  const { type = null } = tool
+  if (typeof type === "string") return [...new Set([typedRow(tool, type), ...hosted])]
+  if (type !== null) return [UNKNOWN]
+  if (operation === "messages" || "function" in tool || typeof tool.name === "string")
+    return [CLIENT, ...hosted]
+  return named.length === 0 ? [UNKNOWN] : named
+}
+
+function typedRow(tool: JsonObject, type: string): ToolRow {
+  const row = TYPES.get(type) ?? TYPES.get(type.replace(DATE, "")) ?? UNKNOWN
+  const [field = "", client] = (row[1] ?? "").split("=")
+  const at = tool[field]
+  return client !== undefined && (isObject(at) ? at.type : at) === client ? CLIENT : row
 }

@@ -1,10 +1,8 @@
 import { totalmem } from "node:os"
 import { COPIES, type Config } from "../config/config.ts"
 import { GatewayError } from "../errors.ts"
-import { FairShare } from "../ledger/database/fair-share.ts"
+import { FairShare, Waiters } from "../ledger/database/fair-share.ts"
 import { LARGE_BYTES } from "../wire/buffers.ts"
-import { AnswerMemory, type AnswerOwner } from "./answer-memory.ts"
-import { Pace } from "./pace.ts"
 import { type EndOfWait, UnreadBodies } from "./unread-bodies.ts"
 
 type Limits = Pick<Config["limits"], "memory_bytes" | "body_bytes">
@@ -28,7 +26,7 @@ export function defaultMemoryBytes(processes: number): number {
 }
 
 /** The memory for bodies and answers (D77), shared by accounts (D78). Freed parts count until collected. */
-export class Memory implements AnswerOwner {
+export class Memory {
   readonly pace = new Pace()
   readonly unread: UnreadBodies
   readonly #default_bytes: number
@@ -226,4 +224,121 @@ function noMemory(): GatewayError {
   return new GatewayError("overloaded", {
     message: "The gateway has no memory for this request body now. Retry in a few seconds.",
   })
+}
+
+/** Longer than a client may go without reading (D31), because its answer may have the memory that this one waits for. */
+const WAIT_MS = 75_000
+
+/** The memory of an answer, until its client has taken it or left. */
+export class AnswerMemory {
+  readonly #memory: Memory
+  readonly #account_id: string
+  readonly #limit_bytes: number
+  #bytes = 0
+  #is_reading = false
+  /** The bytes that the answer waits for; null if it does not wait. */
+  #wanted: { readonly bytes: number; readonly end: (is_there: boolean) => void } | null = null
+
+  constructor(memory: Memory, account_id: string, limit_bytes: number) {
+    this.#memory = memory
+    this.#account_id = account_id
+    this.#limit_bytes = limit_bytes
+  }
+
+  /**
+   * Sets the size of the answer so far; less than `LARGE_BYTES` counts as 0. Null if there is memory for it. Otherwise resolves with
+   * true once there is, and with false after `WAIT_MS` or `stop`.
+   */
+  hold(answer_bytes: number): Promise<boolean> | null {
+    const more = (answer_bytes < LARGE_BYTES ? 0 : answer_bytes) - this.#bytes
+    if (more < 0) this.#remove(-more, true)
+    // The rest may still be read, but is not kept.
+    if (this.#bytes === 0) this.#setReading(false)
+    if (more <= 0 || this.#take(more)) return null
+    this.#setReading(false)
+    return new Promise((resolve) => {
+      const timer = setTimeout(() => this.stop(), WAIT_MS).unref()
+      const end = (is_there: boolean) => {
+        clearTimeout(timer)
+        this.#wanted = null
+        this.#memory.removeWaiting(this.#account_id, this)
+        resolve(is_there)
+      }
+      this.#wanted = { bytes: more, end }
+      this.#memory.addWaiting(this.#account_id, this)
+    })
+  }
+
+  /** Takes the bytes that the answer waits for. True if it got them. */
+  retry(): boolean {
+    if (this.#wanted === null || !this.#take(this.#wanted.bytes)) return false
+    this.#wanted.end(true)
+    return true
+  }
+
+  /** Ends the wait and the reading, because the answer is whole or nobody wants the rest. */
+  stop(): void {
+    this.#wanted?.end(false)
+    this.#setReading(false)
+  }
+
+  /** Gives all bytes back, which need a garbage collection. Idempotent. */
+  free(): void {
+    this.stop()
+    if (this.#bytes > 0) this.#remove(this.#bytes, false)
+  }
+
+  #take(bytes: number): boolean {
+    if (!this.#memory.takeAnswer(this.#account_id, bytes, this.#limit_bytes, this.#is_reading)) return false
+    this.#bytes += bytes
+    this.#setReading(true)
+    return true
+  }
+
+  #remove(bytes: number, are_free: boolean): void {
+    this.#bytes -= bytes
+    this.#memory.removeAnswer(this.#account_id, bytes, are_free)
+  }
+
+  #setReading(is_reading: boolean): void {
+    if (is_reading === this.#is_reading) return
+    this.#is_reading = is_reading
+    this.#memory.answerReads(is_reading)
+  }
+}
+
+/** The bytes of large bodies, and of parts of streams, that are read in a turn of the event loop. They take about 0.5 ms. */
+const TURN_BYTES = 262_144
+
+/** Bounds what is read of large bodies and streams in a turn of the event loop. Accounts take turns (D78). */
+export class Pace {
+  #left_bytes = TURN_BYTES
+  #is_ticking = false
+  readonly #waiters = new Waiters()
+
+  /** Counts bytes to read. Resolves when the reader may continue; null if it may continue now. */
+  read(account_id: string, bytes: number): Promise<void> | null {
+    const is_free = bytes < this.#left_bytes
+    if (is_free) this.#left_bytes -= bytes
+    // Only after half of them, because it would cost each small part more than its count.
+    if (!is_free || this.#left_bytes < TURN_BYTES / 2) this.#startTicking()
+    return is_free ? null : this.#waiters.wait(account_id, bytes)
+  }
+
+  #startTicking(): void {
+    if (!this.#is_ticking) setImmediate(this.#tick)
+    this.#is_ticking = true
+  }
+
+  readonly #tick = (): void => {
+    this.#is_ticking = false
+    this.#left_bytes = Math.min(this.#left_bytes + TURN_BYTES, TURN_BYTES)
+    while (this.#left_bytes > 0) {
+      const bytes = this.#waiters.next()
+      if (bytes === 0) return
+      // Not the sum of many large answers, for which all others would wait.
+      this.#left_bytes = Math.max(this.#left_bytes - bytes, -TURN_BYTES)
+    }
+    this.#startTicking()
+  }
 }

@@ -5,7 +5,7 @@ import { isId, nextId } from "../id.ts"
 import { createAccount } from "../ledger/accounts/accounts.ts"
 import { credit } from "../ledger/accounts/credits.ts"
 import { createKey, listKeys } from "../ledger/accounts/keys.ts"
-import type { Db } from "../ledger/database/db.ts"
+import type { Db } from "../ledger/database/statement.ts"
 import { objectOf, parseJson } from "../wire/usage.ts"
 import { OWNER_ONLY, writePrivately } from "./access.ts"
 

@@ -3,7 +3,7 @@ import { type OneOrMore, oneOrMore } from "../wire/list.ts"
 import type { Audit } from "./archive/audit.ts"
 import type { Violation } from "./archive/violations.ts"
 import { answerOf } from "./database/answer.ts"
-import type { Db } from "./database/db.ts"
+import type { Db } from "./database/statement.ts"
 import { type OfShard, UnknownShard } from "./entries.ts"
 import { firstFound } from "./reports/merge.ts"
 

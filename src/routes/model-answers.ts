@@ -1,4 +1,4 @@
-import type { AnswerMemory } from "../admission/answer-memory.ts"
+import type { AnswerMemory } from "../admission/memory.ts"
 import type { Call } from "../call/call.ts"
 import type { Upstream } from "../config/config.ts"
 import { GatewayError } from "../errors.ts"

@@ -1,6 +1,6 @@
-import { type Static, Type } from "@sinclair/typebox"
-import { parserOf } from "./body-parser.ts"
-import { EXPECTED } from "./fault.ts"
+import { type Static, type TSchema, Type } from "@sinclair/typebox"
+import { TypeCompiler } from "@sinclair/typebox/compiler"
+import { EXPECTED, invalidBody } from "./fault.ts"
 import { checked, open, passed } from "./field.ts"
 
 /** The most messages of a request (D18). */
@@ -113,4 +113,13 @@ export function withoutOurs(request: Costed): object {
 export function tokenLimit(description: string) {
   const limit = Type.Integer({ minimum: 1, maximum: Number.MAX_SAFE_INTEGER })
   return checked(limit, description, "an integer of at least 1, or null", 1024)
+}
+
+/** A function that checks a parsed body; throws `invalid_request` with the path at fault (D15, D18). */
+export function parserOf<Schema extends TSchema>(schema: Schema): (body: unknown) => Static<Schema> {
+  const compiled = TypeCompiler.Compile(schema)
+  return (body) => {
+    if (compiled.Check(body)) return body
+    throw invalidBody(schema, body)
+  }
 }

@@ -1,8 +1,7 @@
 import { type Static, Type } from "@sinclair/typebox"
 import { TypeCompiler } from "@sinclair/typebox/compiler"
 import { GatewayError } from "../errors.ts"
-import { parserOf } from "./body-parser.ts"
-import { Messages, ModelName } from "./chat-request.ts"
+import { Messages, ModelName, parserOf } from "./chat-request.ts"
 import { EXPECTED } from "./fault.ts"
 import { knownFields } from "./known-fields.ts"
 

@@ -1,6 +1,5 @@
 import { type Static, Type } from "@sinclair/typebox"
-import { parserOf } from "./body-parser.ts"
-import { ModelName, UsageOption } from "./chat-request.ts"
+import { ModelName, parserOf, UsageOption } from "./chat-request.ts"
 import { EXPECTED } from "./fault.ts"
 import { checked, passed } from "./field.ts"
 

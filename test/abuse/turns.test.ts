@@ -1,5 +1,5 @@
 import { expect, spyOn, test } from "bun:test"
-import { Pace } from "../../src/admission/pace.ts"
+import { Pace } from "../../src/admission/memory.ts"
 import { testHarness } from "../http/harness.ts"
 import { chatWords, sse, usage, usageChunk } from "../support/provider.ts"
 

@@ -1,6 +1,5 @@
 import { expect, spyOn, test } from "bun:test"
-import type { AnswerMemory } from "../../src/admission/answer-memory.ts"
-import { Memory } from "../../src/admission/memory.ts"
+import { type AnswerMemory, Memory } from "../../src/admission/memory.ts"
 
 const MIB = 1_048_576
 const LIMITS = { body_bytes: 4 * MIB, memory_bytes: 64 * MIB }

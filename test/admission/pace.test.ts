@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test"
-import { Pace } from "../../src/admission/pace.ts"
+import { Pace } from "../../src/admission/memory.ts"
 
 const MIB = 1_048_576
 const PART = 131_072

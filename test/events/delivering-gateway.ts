@@ -1,7 +1,7 @@
 import { sql } from "drizzle-orm"
 import { Deliveries } from "../../src/events/deliveries.ts"
 import { nextId } from "../../src/id.ts"
-import type { Db } from "../../src/ledger/database/db.ts"
+import type { Db } from "../../src/ledger/database/statement.ts"
 import { SinkQueue } from "../../src/ledger/feed/sinks.ts"
 import { gateways } from "../../src/ledger/schema/tables.ts"
 

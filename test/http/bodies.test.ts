@@ -1,7 +1,6 @@
 import { afterAll, describe, expect, spyOn, test } from "bun:test"
 import { constants, createZstdCompress, gzipSync, zstdCompressSync } from "node:zlib"
-import { Memory } from "../../src/admission/memory.ts"
-import { Pace } from "../../src/admission/pace.ts"
+import { Memory, Pace } from "../../src/admission/memory.ts"
 import { readBody } from "../../src/routes/request-body.ts"
 import { CHAT, chat, chatModel, PROVIDER_KEY, until } from "../support/gateway.ts"
 import { chatChunk, chatCompletion, heldBack, json, sseEvent, usage } from "../support/provider.ts"

@@ -6,15 +6,22 @@ import type { End, Hold } from "../../src/ledger/entries.ts"
 import {
   endLean,
   leanValues as endLeanValues,
+  endLimited,
+  limitedValues as endLimitedValues,
   endOne,
   oneValues as endOneValues,
 } from "../../src/ledger/money/end.ts"
 import { endExact, endExactly } from "../../src/ledger/money/end-exact.ts"
-import { endLimited, limitedValues as endLimitedValues } from "../../src/ledger/money/end-limited.ts"
 import { expire, expireBatch } from "../../src/ledger/money/expire.ts"
-import { holdLean, holdOneKey, leanValues, oneKeyValues } from "../../src/ledger/money/hold.ts"
+import {
+  holdLean,
+  holdLimited,
+  holdOneKey,
+  leanValues,
+  limitedValues,
+  oneKeyValues,
+} from "../../src/ledger/money/hold.ts"
 import { holdExact, holdExactly } from "../../src/ledger/money/hold-exact.ts"
-import { holdLimited, limitedValues } from "../../src/ledger/money/hold-limited.ts"
 import {
   type Account,
   falsify,

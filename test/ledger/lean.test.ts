@@ -7,13 +7,17 @@ import type { DatabaseConnection, Runner } from "../../src/ledger/database/conne
 import { errorCode, kindOf, Overdue } from "../../src/ledger/database/database-errors.ts"
 import { type Statement, statement } from "../../src/ledger/database/statement.ts"
 import type { End, Hold, HoldResult } from "../../src/ledger/entries.ts"
-import { endBatch, endLean, endOne } from "../../src/ledger/money/end.ts"
+import { endBatch, endLean, endLimited, endOne } from "../../src/ledger/money/end.ts"
 import { type EndResult, endExact, endExactly } from "../../src/ledger/money/end-exact.ts"
-import { endLimited } from "../../src/ledger/money/end-limited.ts"
 import { expireBatch } from "../../src/ledger/money/expire.ts"
-import { holdBatch, holdLean, holdOneKey, type KnownAccounts } from "../../src/ledger/money/hold.ts"
+import {
+  holdBatch,
+  holdLean,
+  holdLimited,
+  holdOneKey,
+  type KnownAccounts,
+} from "../../src/ledger/money/hold.ts"
 import { type HoldAttempt, holdExact, holdExactly } from "../../src/ledger/money/hold-exact.ts"
-import { holdLimited } from "../../src/ledger/money/hold-limited.ts"
 import { closeIds } from "../../src/ledger/money/tombstone.ts"
 import { takes } from "../support/fair-clock.ts"
 import { DatabaseProxy } from "../support/proxy.ts"

@@ -7,12 +7,12 @@ import {
   type EndOfHold,
   endBatch,
   endLean,
+  endLimited,
   endOne,
   leanValues,
   oneValues,
 } from "../../src/ledger/money/end.ts"
 import { endExact } from "../../src/ledger/money/end-exact.ts"
-import { endLimited } from "../../src/ledger/money/end-limited.ts"
 import { holdBatch } from "../../src/ledger/money/hold.ts"
 import { holdExactly } from "../../src/ledger/money/hold-exact.ts"
 import { thrown } from "../support/thrown.ts"

@@ -1,7 +1,7 @@
 import { afterAll, expect } from "bun:test"
 import { audit } from "../../src/ledger/archive/audit.ts"
 import type { DatabaseConnection } from "../../src/ledger/database/connection.ts"
-import type { Db } from "../../src/ledger/database/db.ts"
+import type { Db } from "../../src/ledger/database/statement.ts"
 import { openTestDatabase, type TestDatabase, violations } from "./test-database.ts"
 
 /** A shard for moves, operators and its gateway. */

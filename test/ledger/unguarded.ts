@@ -1,11 +1,9 @@
 import type { Statement } from "../../src/ledger/database/statement.ts"
-import { endLean, endOne } from "../../src/ledger/money/end.ts"
+import { endLean, endLimited, endOne } from "../../src/ledger/money/end.ts"
 import { endExact } from "../../src/ledger/money/end-exact.ts"
-import { endLimited } from "../../src/ledger/money/end-limited.ts"
 import { expire } from "../../src/ledger/money/expire.ts"
-import { holdLean, holdOneKey } from "../../src/ledger/money/hold.ts"
+import { holdLean, holdLimited, holdOneKey } from "../../src/ledger/money/hold.ts"
 import { holdExact } from "../../src/ledger/money/hold-exact.ts"
-import { holdLimited } from "../../src/ledger/money/hold-limited.ts"
 
 /**
  * The statements of the ledger, each without one of its guards. They are cut from the real ones, so that they cannot

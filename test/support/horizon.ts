@@ -1,5 +1,5 @@
 import { sql } from "drizzle-orm"
-import type { Db } from "../../src/ledger/database/db.ts"
+import type { Db } from "../../src/ledger/database/statement.ts"
 import { until } from "./gateway.ts"
 
 /**

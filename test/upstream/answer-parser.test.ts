@@ -1,6 +1,5 @@
 import { describe, expect, test } from "bun:test"
-import { MAX_FIELDS, NotHttp } from "../../src/upstream/http/answer-head.ts"
-import { AnswerParser } from "../../src/upstream/http/answer-parser.ts"
+import { AnswerParser, MAX_FIELDS, NotHttp } from "../../src/upstream/http/answer-parser.ts"
 import { type AnswerHead, MAX_HEAD_BYTES } from "../../src/upstream/http/transport.ts"
 import { usedBytes } from "../support/used-bytes.ts"
 

@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test"
-import { Fields } from "../../src/upstream/http/answer-head.ts"
+import { Fields } from "../../src/upstream/http/answer-parser.ts"
 import { Exchange } from "../../src/upstream/http/exchange.ts"
 import { thrown } from "../support/thrown.ts"
 

@@ -3,9 +3,8 @@ import { alias } from "drizzle-orm/pg-core"
 import { nextId } from "../../id.ts"
 import type { BudgetChange } from "../../wire/budget.ts"
 import type { Tags } from "../../wire/call.ts"
-import type { Db } from "../database/db.ts"
 import { isAfter, type Page, type PageOf, pageOf } from "../database/page.ts"
-import { names } from "../database/statement.ts"
+import { type Db, names } from "../database/statement.ts"
 import type { BudgetUse } from "../entries.ts"
 import {
   amountAt,

@@ -1,6 +1,6 @@
 import { and, eq, isNull, or, type SQL, sql } from "drizzle-orm"
 import { parseId } from "../../id.ts"
-import type { Db } from "../database/db.ts"
+import type { Db } from "../database/statement.ts"
 import { end_users } from "../schema/labels.ts"
 import { lockAccount } from "./keys.ts"
 

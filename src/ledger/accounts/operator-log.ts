@@ -1,7 +1,7 @@
 import { and, desc, eq, getTableColumns, gte, inArray, or, sql } from "drizzle-orm"
 import { floorId } from "../../id.ts"
-import type { Db } from "../database/db.ts"
 import { isAfter, type Page, type PageOf, pageOf } from "../database/page.ts"
+import type { Db } from "../database/statement.ts"
 import { operator_changes as changes, operator_change_ends as ends } from "../schema/operators.ts"
 
 /** The log of operators' changes (D102), in the first shard. */

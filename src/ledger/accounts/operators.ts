@@ -1,7 +1,7 @@
 import { and, desc, eq, isNull, or, sql } from "drizzle-orm"
 import type { Role } from "../../wire/roles.ts"
-import type { Db } from "../database/db.ts"
 import { isAfter, type Page, type PageOf, pageOf } from "../database/page.ts"
+import type { Db } from "../database/statement.ts"
 import { console_sessions, operators } from "../schema/operators.ts"
 import type { Made } from "./made.ts"
 

@@ -1,11 +1,10 @@
 import { sql } from "drizzle-orm"
 import { NIL_ID } from "../../id.ts"
 import { isObject } from "../../wire/usage.ts"
-import type { Db } from "../database/db.ts"
+import type { Db } from "../database/statement.ts"
 import { months, seal_hours, seal_sums, seals } from "../schema/sums.ts"
-import { ENTRY_KINDS, ENTRY_ORDER, entriesIn, textOf } from "./entry-text.ts"
 import { partitionOf } from "./months.ts"
-import { readEntries } from "./seals.ts"
+import { ENTRY_KINDS, ENTRY_ORDER, entriesIn, readEntries, textOf } from "./seals.ts"
 
 /**
  * The dump of a sealed month (D75): lines of JSON, each an object with one key. `seal`, `hour` and `sum` are the rows of

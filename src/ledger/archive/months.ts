@@ -1,5 +1,5 @@
 import { type SQL, sql } from "drizzle-orm"
-import type { Db } from "../database/db.ts"
+import type { Db } from "../database/statement.ts"
 import { months, seals } from "../schema/sums.ts"
 
 /** Any number will do, as long as every gateway takes the same. */

@@ -1,5 +1,5 @@
 import { type SQL, type SQLWrapper, sql } from "drizzle-orm"
-import type { Db } from "../database/db.ts"
+import type { Db } from "../database/statement.ts"
 import { inSnapshot } from "../database/transaction.ts"
 import { holds } from "../schema/tables.ts"
 

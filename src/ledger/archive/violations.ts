@@ -1,7 +1,7 @@
 import { inArray } from "drizzle-orm"
 import { NIL_ID } from "../../id.ts"
 import type { violationKinds } from "../../wire/ledger-checks.ts"
-import type { Db } from "../database/db.ts"
+import type { Db } from "../database/statement.ts"
 import type { OfShard } from "../entries.ts"
 import type { SpooledEnd } from "../queue/spool.ts"
 import { holds } from "../schema/tables.ts"

@@ -3,11 +3,11 @@ import { alignIds } from "../../id.ts"
 import { type Address, askAlone, FIRST_ANSWER_S } from "./address.ts"
 import { DatabaseConnection, type Watch } from "./connection.ts"
 import { errorCode } from "./database-errors.ts"
-import type { Db } from "./db.ts"
 import { withDeadline } from "./deadline.ts"
 import { readUnfit } from "./fitness.ts"
 import { migrate } from "./migration.ts"
 import { DatabasePool, type PoolOptions } from "./pool.ts"
+import type { Db } from "./statement.ts"
 
 /** Connections for operators' queries, separate from those of the calls. */
 const OPERATOR_CONNECTIONS = 4

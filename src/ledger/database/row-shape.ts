@@ -1,4 +1,3 @@
-import { mergeRows } from "./row-merge.ts"
 import { intOf, type Row, textOf, textOrNull } from "./statement.ts"
 
 /** A column of a statement: how its value is read from a row, and how those of two shards are added (D74). */
@@ -96,4 +95,13 @@ function numberOf(row: Row, name: string): number {
   const value = Number(textOf(row, name))
   if (!Number.isSafeInteger(value)) throw new Error(`${name} is no safe integer`)
   return value
+}
+
+/** The rows of several shards; those with the same key are added. */
+export function mergeRows<Row>(
+  parts: readonly (readonly Row[])[],
+  keyOf: (row: Row) => string | number,
+  add: (one: Row, other: Row) => Row,
+): Row[] {
+  return [...Map.groupBy(parts.flat(), keyOf).values()].map((same) => same.reduce(add))
 }

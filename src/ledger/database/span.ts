@@ -1,7 +1,7 @@
 import { type SQL, sql } from "drizzle-orm"
 import { EntriesArchived } from "../entries.ts"
 import { months, seals, summed } from "../schema/sums.ts"
-import type { Db } from "./db.ts"
+import type { Db } from "./statement.ts"
 import { inSnapshot } from "./transaction.ts"
 
 /** Entries made from `from` on and before `to`, by the ledger's clock (D48). A past span does not change. */

@@ -1,5 +1,6 @@
 import { type SQL, sql } from "drizzle-orm"
 import { type PgColumn, PgDialect, PgEnumColumn } from "drizzle-orm/pg-core"
+import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import type { StatementKind } from "../events.ts"
 
 /** One SQL text, built once by drizzle from the schema, and run without drizzle, which would build it again for each call. */
@@ -186,3 +187,9 @@ export function idsOf(row: Row, column: string): string[] {
   const text = textOf(row, column).slice(1, -1)
   return text === "" ? [] : text.split(",")
 }
+
+/** A database or an open transaction in it, to run statements on. */
+export type Db = Pick<
+  PostgresJsDatabase,
+  "select" | "insert" | "update" | "delete" | "execute" | "transaction" | "$count"
+>

@@ -1,5 +1,5 @@
 import { sql } from "drizzle-orm"
-import type { Db } from "./db.ts"
+import type { Db } from "./statement.ts"
 
 /** Reads in one snapshot, with limits to each statement (`limitStatements`). */
 export function inSnapshot<Answer>(

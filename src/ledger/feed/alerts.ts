@@ -1,6 +1,6 @@
 import { lt, sql } from "drizzle-orm"
 import type { Trouble } from "../../wire/alerts.ts"
-import type { Db } from "../database/db.ts"
+import type { Db } from "../database/statement.ts"
 import { alerts, upstream_troubles } from "../schema/alerts.ts"
 import { accounts, gateways } from "../schema/tables.ts"
 

@@ -1,7 +1,7 @@
 import { and, desc, eq, isNull, type SQL, sql } from "drizzle-orm"
 import type { PgColumn } from "drizzle-orm/pg-core"
-import type { Db } from "../database/db.ts"
 import { type Page, type PageOf, paged } from "../database/page.ts"
+import type { Db } from "../database/statement.ts"
 import { budget_crossings, budget_entries, budgets } from "../schema/budgets.ts"
 import { accounts } from "../schema/tables.ts"
 import { crossingId } from "./feed-entries.ts"

@@ -1,7 +1,7 @@
 import { asc, sql } from "drizzle-orm"
 import { NIL_ID } from "../../id.ts"
 import type { FeedPlace } from "../../wire/cursor.ts"
-import type { Db } from "../database/db.ts"
+import type { Db } from "../database/statement.ts"
 import { FeedGap } from "../entries.ts"
 import { feed_epochs, isNative } from "../schema/feed.ts"
 import { months } from "../schema/sums.ts"

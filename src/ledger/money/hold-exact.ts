@@ -36,10 +36,10 @@ import {
   withCounter,
   writeCounters,
 } from "./budgets.ts"
+import { heldFor, multiplierOf, par } from "./charge.ts"
 import { priceOfCall } from "./customer-prices.ts"
 import { availableOf, changeDue, isDelayed, isDue } from "./grants.ts"
 import { claimLasts } from "./idempotency-claims.ts"
-import { heldFor, multiplierOf, par } from "./multiplier.ts"
 import { countRates, rateColumnsOf, ratesOf, stepsAt, writtenCounters } from "./rates.ts"
 import { locked_key, periodOf, periodStart, spentIn } from "./spending.ts"
 

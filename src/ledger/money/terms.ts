@@ -1,6 +1,6 @@
 import { eq, isNull, sql } from "drizzle-orm"
 import { picoRecord, toolNames } from "../../kinds.ts"
-import type { Db } from "../database/db.ts"
+import type { Db } from "../database/statement.ts"
 import type { PriceTerms } from "../entries.ts"
 import { terms } from "../schema/tables.ts"
 

@@ -1,9 +1,8 @@
 import { sql } from "drizzle-orm"
 import { recordOf } from "../../kinds.ts"
 import type { Runner } from "../database/connection.ts"
-import type { Db } from "../database/db.ts"
-import { mergeRows } from "../database/row-merge.ts"
-import { allOf, jsonOf, names, statement } from "../database/statement.ts"
+import { mergeRows } from "../database/row-shape.ts"
+import { allOf, type Db, jsonOf, names, statement } from "../database/statement.ts"
 import type { EstimateSample } from "../entries.ts"
 import { estimates } from "../schema/estimates.ts"
 

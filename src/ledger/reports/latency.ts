@@ -1,6 +1,6 @@
 import { sql } from "drizzle-orm"
-import type { Db } from "../database/db.ts"
 import { piecesOf, type Span, scan } from "../database/span.ts"
+import type { Db } from "../database/statement.ts"
 import { latenciesOf } from "./changes.ts"
 
 type CallsByDuration = readonly (readonly [ms: number, calls: number])[]

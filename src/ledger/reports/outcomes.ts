@@ -1,8 +1,7 @@
 import { sql } from "drizzle-orm"
-import type { Db } from "../database/db.ts"
 import { amount, count, optionalText, type RowOf, RowShape, text } from "../database/row-shape.ts"
 import { piecesOf, type Span, scan } from "../database/span.ts"
-import type { Row } from "../database/statement.ts"
+import type { Db, Row } from "../database/statement.ts"
 import { changesOf } from "./changes.ts"
 
 /** Count and total charge of calls, by how they ended. */

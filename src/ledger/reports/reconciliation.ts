@@ -1,6 +1,5 @@
 import { sql } from "drizzle-orm"
 import { recordOf } from "../../kinds.ts"
-import type { Db } from "../database/db.ts"
 import {
   amount,
   count,
@@ -13,7 +12,7 @@ import {
   time,
 } from "../database/row-shape.ts"
 import { piecesOf, scan } from "../database/span.ts"
-import type { Row } from "../database/statement.ts"
+import type { Db, Row } from "../database/statement.ts"
 import { costOf, listTermsOf } from "../money/charge.ts"
 import { c, e, t } from "../schema/aliases.ts"
 import { attempts } from "../schema/attempts.ts"

@@ -1,10 +1,9 @@
 import { sql } from "drizzle-orm"
 import { recordOf } from "../../kinds.ts"
 import { usageNotes } from "../../wire/call.ts"
-import type { Db } from "../database/db.ts"
 import { count, group, type RowOf, RowShape, text } from "../database/row-shape.ts"
-import { type Row, textOf } from "../database/statement.ts"
-import { par } from "../money/multiplier.ts"
+import { type Db, type Row, textOf } from "../database/statement.ts"
+import { par } from "../money/charge.ts"
 import { e, t } from "../schema/aliases.ts"
 import { ends, terms } from "../schema/tables.ts"
 

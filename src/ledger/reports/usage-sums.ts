@@ -2,10 +2,8 @@ import { type SQL, sql } from "drizzle-orm"
 import { isId } from "../../id.ts"
 import { countedKinds, recordOf } from "../../kinds.ts"
 import type { Grouping } from "../../wire/usage-report.ts"
-import type { Db } from "../database/db.ts"
 import { mapInTurns } from "../database/page.ts"
-import { mergeRows } from "../database/row-merge.ts"
-import { amount, count, group, type RowOf, RowShape } from "../database/row-shape.ts"
+import { amount, count, group, mergeRows, type RowOf, RowShape } from "../database/row-shape.ts"
 import {
   DAY_MS,
   HOUR_MS,
@@ -16,7 +14,7 @@ import {
   type SummedUntil,
   scan,
 } from "../database/span.ts"
-import { arrayOf, type Row, textOf } from "../database/statement.ts"
+import { arrayOf, type Db, type Row, textOf } from "../database/statement.ts"
 import { TooManyGroups } from "../entries.ts"
 import { end_users, labels, OTHER } from "../schema/labels.ts"
 import { accounts, keys, terms } from "../schema/tables.ts"

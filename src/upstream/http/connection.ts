@@ -1,6 +1,5 @@
 import type { Socket } from "bun"
-import { NotHttp } from "./answer-head.ts"
-import { AnswerParser, type AnswerSink } from "./answer-parser.ts"
+import { AnswerParser, type AnswerSink, NotHttp } from "./answer-parser.ts"
 import type { Exchange, ExchangeConnection } from "./exchange.ts"
 import { ConnectionClosed, type SocketOwner } from "./socket.ts"
 import type { AnswerHead } from "./transport.ts"

@@ -1,4 +1,4 @@
-import { numberOf } from "./answer-head.ts"
+import { numberOf } from "./answer-parser.ts"
 import { Exchange, type ExchangeConnection } from "./exchange.ts"
 import {
   type AnswerHead,
