@@ -54,6 +54,15 @@ export const lockCounters = sql`wanted AS MATERIALIZED (
   ORDER BY ${w.id}, ${w.member} FOR NO KEY UPDATE
 )`
 
+/** The columns of a window that its calls change. */
+export const counters = [
+  budget_windows.since,
+  budget_windows.spent,
+  budget_windows.held,
+  budget_windows.carried,
+  budget_windows.crossed_percent,
+] as const
+
 const windowColumns = [
   budget_windows.id,
   budget_windows.member,
@@ -93,15 +102,15 @@ export const withCounter = sql`JOIN counters p ON p.id = m.id AND p.member = '' 
 const membersOf = (since: SQL): SQL => sql`CASE WHEN p.since = ${since} THEN p.members ELSE 0 END`
 
 /** True for a new member of a window that has as many as it can have. A budget per minute has no window, and forgets its members. */
-export const isFull = (since: SQL) => sql`x.id IS NULL AND ${b.period} <> 'minute' AND ${membersOf(since)}
+export const isFull = sql`x.id IS NULL AND ${b.period} <> 'minute' AND ${membersOf(sql`s.since`)}
   + row_number() OVER (PARTITION BY m.id, x.id IS NULL ORDER BY m.member) > ${MAX_MEMBERS}`
 
 /** Writes counters from `written`, which has `is_new` and the columns of `counters` and `rateColumns`, and counts new members where there is no member. */
-export const writeCounters = (written: SQL): SQL => sql`
+export const writeCounters = sql`
   INSERT INTO ${budget_windows} (${names(budget_windows.id, budget_windows.member, budget_windows.account_id, ...counters, ...rateColumns, budget_windows.members)})
-  SELECT s.id, s.member, s.account_id, ${allOf("s", ...counters, ...rateColumns)}, 0 FROM ${written} s
+  SELECT s.id, s.member, s.account_id, ${allOf("s", ...counters, ...rateColumns)}, 0 FROM written s
   UNION ALL SELECT p.id, '', p.account_id, n.since, 0, 0, 0, 0, NULL, NULL, NULL, NULL, ${membersOf(sql`n.since`)} + n.members
-  FROM (SELECT s.id, s.since, count(*)::int AS members FROM ${written} s WHERE s.is_new GROUP BY s.id, s.since) n
+  FROM (SELECT s.id, s.since, count(*)::int AS members FROM written s WHERE s.is_new GROUP BY s.id, s.since) n
     JOIN counters p ON p.id = n.id AND p.member = ''
   ON CONFLICT (id, member) DO UPDATE SET (${names(...counters, ...rateColumns, budget_windows.members)})
     = (${allOf("excluded", ...counters, ...rateColumns, budget_windows.members)})`
@@ -112,10 +121,8 @@ export function inUnit(usd_nano: SQL, tokens: SQL, requests: SQL): SQL {
     ELSE (${requests})::bigint END`
 }
 
-/** The amount that a hold takes from the budget `b`. */
-export function takes(amount_nano: SQL, held_tokens: SQL): SQL {
-  return inUnit(amount_nano, held_tokens, sql`1`)
-}
+/** The amount that the hold `s` takes from the budget `b`. */
+export const needed = inUnit(sql`s.amount_nano`, sql`s.held_tokens`, sql`1`)
 
 /** The amount of the budget `b` at that time. */
 export function amountAt(moment: SQL): SQL {
@@ -132,21 +139,11 @@ export function windowEnd(moment: SQL): SQL {
   return sql`tollgate.window_end(${b.period}, ${b.timezone}, ${moment})`
 }
 
-/** Numbers of a window as SQL, at the time `moment`. */
-interface WindowUse {
-  readonly amount: SQL
-  readonly spent: SQL
-  readonly held: SQL
-  readonly moment: SQL
-}
-
-/** The budget `b` and what its window has used, as a JSON object for `useOf`. For a `member` of it, that is what is selected. */
-export function budgetJson({ amount, spent, held, moment }: WindowUse, member: SQL): SQL {
-  return sql`json_build_object('id', ${b.id}, 'name', ${b.name}, 'selector', ${b.selector}, 'selected',
-    CASE WHEN ${b.is_each} THEN coalesce(${b.selected} || '=', '') || ${member} ELSE ${b.selected} END,
-    'unit', ${b.unit}, 'period', ${b.period}, 'amount', (${amount})::text, 'spent', (${spent})::text, 'held', (${held})::text,
-    'resets_at', extract(epoch FROM ${windowEnd(moment)}) * 1000)`
-}
+/** The budget `b` and what the row `x` has used of it, as a JSON object for `useOf`. For a member of it, that is what is selected. */
+export const budgetJson = sql`json_build_object('id', ${b.id}, 'name', ${b.name}, 'selector', ${b.selector}, 'selected',
+    CASE WHEN ${b.is_each} THEN coalesce(${b.selected} || '=', '') || x.member ELSE ${b.selected} END,
+    'unit', ${b.unit}, 'period', ${b.period}, 'amount', x.amount::text, 'spent', x.spent::text, 'held', x.held::text,
+    'resets_at', extract(epoch FROM ${windowEnd(sql`x.moment`)}) * 1000)`
 
 interface UseJson extends Omit<BudgetUse, "amount" | "spent" | "held" | "resets_at"> {
   readonly amount: string
@@ -205,23 +202,13 @@ export const budgetColumns = (change: CountedChange): SQL =>
     sql.raw(", "),
   )
 
-/** The columns of a window that its calls change. */
-export const counters = [
-  budget_windows.since,
-  budget_windows.spent,
-  budget_windows.held,
-  budget_windows.carried,
-  budget_windows.crossed_percent,
-] as const
-
-/** Those that are counted in the window of the row `x`, or 0 if there is none or if the window that begins at `since` is a later one. */
-export function countersFrom(since: SQL): SQL {
-  const counts = counters.filter((column) => column !== budget_windows.since)
-  const now = counts.map(
-    ({ name }) => sql`CASE WHEN x.since = ${since} THEN ${sql.raw(`x.${name} ELSE 0 END AS ${name}`)}`,
-  )
-  return sql.join(now, sql`, `)
-}
+/** Those that are counted in the window of the row `x`, or 0 if there is none or if the window that begins at `s.since` is a later one. */
+export const countersInWindow = sql.raw(
+  counters
+    .filter((column) => column !== budget_windows.since)
+    .map(({ name }) => `CASE WHEN x.since = s.since THEN x.${name} ELSE 0 END AS ${name}`)
+    .join(", "),
+)
 
 /**
  * Counts ended calls at their charge instead of their hold, in the budgets in whose current window they were held, and writes the
@@ -236,7 +223,7 @@ export const countBudgets = sql`matched AS MATERIALIZED (
   FROM ${withBudgets(sql`changed s JOIN payers p ON p.id = s.account_id AND p.is_limited`, sql`s.held_terms_id`)}
 ), ${lockCounters}, windows AS MATERIALIZED (
   SELECT m.id, m.member, p.account_id, x.id IS NULL AS is_new, s.since, ${b.thresholds}, ${amountAt(sql`now()`)} AS amount,
-    ${countersFrom(sql`s.since`)}, ${stepsAt("x", amountAt(sql`now()`), sql`s.step_at`)} AS steps,
+    ${countersInWindow}, ${stepsAt("x", amountAt(sql`now()`), sql`s.step_at`)} AS steps,
     tollgate.step_start(s.step_at) AS step_at, x.waiting_amount, x.waiting_until
   FROM (SELECT id, member, max(held_at) AS held_at, bool_or(is_restored) AS is_restored FROM matched GROUP BY id, member) m
     ${withCounter} JOIN ${budgets} ${b} ON ${b.id} = m.id
@@ -255,7 +242,7 @@ export const countBudgets = sql`matched AS MATERIALIZED (
       array_agg(m.held_at) AS times, array_agg(m.paid - m.freed) AS changes
     FROM matched m JOIN windows y ON y.id = m.id AND y.member = m.member AND y.since <= m.held_at GROUP BY m.id, m.member) m
     ON m.id = y.id AND m.member = y.member
-), filled AS (${writeCounters(sql`written`)}
+), filled AS (${writeCounters}
 ), crossed AS (
   INSERT INTO ${budget_crossings} (${names(
     budget_crossings.budget_id,

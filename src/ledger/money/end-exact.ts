@@ -21,7 +21,7 @@ import { a, e, h } from "../schema/aliases.ts"
 import { idempotency } from "../schema/claims.ts"
 import { accounts, corrections, ends, holds } from "../schema/tables.ts"
 import { budgetColumns, countBudgets } from "./budgets.ts"
-import { afterEnd, changeDue, hasPin, isDelayed, isDue } from "./grants.ts"
+import { changeAfterEnd, changeDue, hasPin, isDelayed, isDue } from "./grants.ts"
 import { countSpending } from "./spending.ts"
 
 /**
@@ -129,7 +129,7 @@ export const insertEnds = sql`INSERT INTO ${ends} (${names(...reported_columns, 
  * account's budgets were changed after the statement's snapshot, so it must not write about that account's calls (D97).
  */
 export const lockPayers = sql`locked AS MATERIALIZED (
-  SELECT ${a.id}, ${a.is_limited}, ${a.budgets_version}, ${isDue(a)} AS grants_due FROM ${accounts} ${a}
+  SELECT ${a.id}, ${a.is_limited}, ${a.budgets_version}, ${isDue} AS grants_due FROM ${accounts} ${a}
   WHERE ${a.id} = ANY (ARRAY(SELECT q.account_id FROM requested q WHERE q.account_id IS NOT NULL)) AND ${lockTimeout}
   ORDER BY ${a.id} FOR NO KEY UPDATE
 ), payers AS MATERIALIZED (
@@ -145,12 +145,12 @@ export const lockPayers = sql`locked AS MATERIALIZED (
  */
 export const moveSums = sql`moved AS (
   UPDATE ${accounts} ${a} SET (${names(accounts.balance_nano, accounts.held_nano, accounts.next_change_at, accounts.budgets_version)})
-    = (${a.balance_nano} - s.paid_nano, ${a.held_nano} - s.freed_nano, ${afterEnd(a, sql`s.is_pinned`, sql`s.paid_nano`)},
+    = (${a.balance_nano} - s.paid_nano, ${a.held_nano} - s.freed_nano, ${changeAfterEnd},
       ${a.budgets_version} + s.is_restored::int)
   FROM (
     SELECT s.account_id, sum(s.paid_nano)::bigint AS paid_nano, sum(s.freed_nano)::bigint AS freed_nano,
       bool_or(s.freed_requests < 0) AS is_restored,
-      bool_or(${hasPin(sql`s.id`)}) AS is_pinned
+      bool_or(${hasPin}) AS is_pinned
     FROM changed s JOIN payers p ON p.id = s.account_id GROUP BY s.account_id) s
   WHERE ${a.id} = s.account_id AND ${a.id} = ANY (ARRAY(SELECT account_id FROM changed)) RETURNING ${a.id}
 ), ${countSpending}, ${countBudgets}`

@@ -18,7 +18,16 @@ import {
 import type { End, Hold } from "../entries.ts"
 import { a, h, k } from "../schema/aliases.ts"
 import { accounts, ends, holds, keys } from "../schema/tables.ts"
-import { amountAt, inUnit, lockWindows, member, windowStart, withBudgets, writeWindows } from "./budgets.ts"
+import {
+  amountAt,
+  inUnit,
+  lockWindows,
+  member,
+  needed,
+  windowStart,
+  withBudgets,
+  writeWindows,
+} from "./budgets.ts"
 import {
   bucketArray,
   bucketField,
@@ -87,7 +96,7 @@ WITH locked AS MATERIALIZED (
 ), moved AS (
   UPDATE ${accounts} ${a} SET (${names(accounts.balance_nano, accounts.held_nano)})
     = (${a.balance_nano} - ${charged}, ${a.held_nano} - ${freed})
-  WHERE ${a.id} = ANY (${payers}::uuid[]) AND (SELECT count(*) FROM locked) > 0 AND NOT ${a.is_limited} AND ${hasNoChange(a)}
+  WHERE ${a.id} = ANY (${payers}::uuid[]) AND (SELECT count(*) FROM locked) > 0 AND NOT ${a.is_limited} AND ${hasNoChange}
   RETURNING ${a.id}, ${freed} AS freed_nano, ${charged} AS charge_nano
 ), ended AS (
   INSERT INTO ${ends} (${names(...plainColumns, ...known)})
@@ -121,7 +130,7 @@ WITH hold AS MATERIALIZED (
 ), moved AS (
   UPDATE ${accounts} ${a} SET (${names(accounts.balance_nano, accounts.held_nano)})
     = (${a.balance_nano} - $3::bigint, ${a.held_nano} - (SELECT amount_nano FROM hold))
-  WHERE ${a.id} = (SELECT account_id FROM hold) AND NOT ${a.is_limited} AND ${hasNoChange(a)} AND ${lockTimeout}
+  WHERE ${a.id} = (SELECT account_id FROM hold) AND NOT ${a.is_limited} AND ${hasNoChange} AND ${lockTimeout}
   RETURNING ${a.id}
 ), inserted AS (
   INSERT INTO ${ends} (${names(...plainColumns, ...known)})
@@ -150,7 +159,7 @@ export const endLimited = statement(
 WITH requested AS MATERIALIZED (
   SELECT x.*, hold.*, ${soldAt} FROM ${limited_batch.kept} CROSS JOIN ${holdOfEnd}
 ), locked AS MATERIALIZED (
-  SELECT ${a.id}, ${a.budgets_version}, ${a.is_limited} AND ${hasNoChange(a)} AS is_open FROM ${accounts} ${a}
+  SELECT ${a.id}, ${a.budgets_version}, ${a.is_limited} AND ${hasNoChange} AS is_open FROM ${accounts} ${a}
   WHERE ${a.id} = ANY (ARRAY(SELECT account_id FROM requested)) AND ${lockTimeout} ORDER BY ${a.id} FOR NO KEY UPDATE
 ), due AS MATERIALIZED (
   SELECT q.* FROM requested q JOIN locked l ON l.id = q.account_id
@@ -159,7 +168,7 @@ WITH requested AS MATERIALIZED (
   SELECT b.id, ${member} AS member, b.account_id, b.period, b.thresholds, ${amountAt(sql`now()`)} AS amount, ${windowStart(sql`max(s.held_at)`)} AS since,
     min(s.held_at) AS held_at,
     sum(${inUnit(sql`s.charge_nano`, sql`s.prompt_tokens + s.completion_tokens`, sql`(s.outcome <> 'released')::int`)})::bigint AS paid,
-    sum(${inUnit(sql`s.amount_nano`, sql`s.held_tokens`, sql`1`)})::bigint AS freed
+    sum(${needed})::bigint AS freed
   FROM ${withBudgets(sql`due s`, sql`s.held_terms_id`)} GROUP BY b.id, 2
 ), ${lockWindows(
     sql`x.since <= m.held_at AND NOT EXISTS (

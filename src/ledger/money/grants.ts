@@ -18,47 +18,30 @@ import { accounts } from "../schema/tables.ts"
  * out, and the exact ones return `grants_due`, so that the change is made first.
  */
 
-type ChangingAccount = Readonly<
-  Record<"id" | "balance_nano" | "held_nano" | "credit_limit_nano" | "next_change_at", PgColumn>
->
+/** The amount that new calls of the account `a` can hold: the balance and the credit limit, less the open holds. */
+export const available = sql`${a.balance_nano} + coalesce(${a.credit_limit_nano}, 0) - ${a.held_nano}`
 
-/** The amount that new calls can hold: the balance and the credit limit, less the open holds. */
-export function availableOf(account: Omit<ChangingAccount, "id" | "next_change_at">): SQL {
-  return sql`${account.balance_nano} + coalesce(${account.credit_limit_nano}, 0) - ${account.held_nano}`
-}
-
-/** True if no change of grants is due, and none has pinned money, so that an end only moves the balance. */
-export function hasNoChange({ next_change_at }: Pick<ChangingAccount, "next_change_at">): SQL {
-  return sql`(${next_change_at} <= now()) IS NOT TRUE`
-}
+/** True if no change of the account's grants is due, and none has pinned money, so that an end only moves the balance. */
+export const hasNoChange = sql`(${a.next_change_at} <= now()) IS NOT TRUE`
 
 const g = alias(grants, "g")
 
 /** True if a change is due. While money is pinned (`-infinity`), the account's row does not tell the next one's time. */
-export function isDue({ id, next_change_at }: Pick<ChangingAccount, "id" | "next_change_at">): SQL {
-  return sql`CASE WHEN ${next_change_at} = '-infinity' THEN EXISTS (SELECT FROM ${grants} ${g} WHERE ${g.account_id} = ${id}
-    AND coalesce(${g.starts_at}, ${g.voided_at}, ${g.expires_at}) <= now()) ELSE (${next_change_at} <= now()) IS TRUE END`
-}
+export const isDue = sql`CASE WHEN ${a.next_change_at} = '-infinity' THEN EXISTS (SELECT FROM ${grants} ${g} WHERE ${g.account_id} = ${a.id}
+    AND coalesce(${g.starts_at}, ${g.voided_at}, ${g.expires_at}) <= now()) ELSE (${a.next_change_at} <= now()) IS TRUE END`
 
 const p = alias(grant_pins, "p")
 
-/** True for a call `id` with pinned money. */
-export function hasPin(id: SQL): SQL {
-  return sql`EXISTS (SELECT FROM ${grant_pins} ${p} WHERE ${p.call_id} = ${id})`
-}
+/** True for a call `s` with pinned money. */
+export const hasPin = sql`EXISTS (SELECT FROM ${grant_pins} ${p} WHERE ${p.call_id} = s.id)`
 
 /**
- * A call that ends with pinned money frees it, and money that comes back belongs to a grant that may be over. So a change is due
- * now: the next statement about the account begins with `change_grants`. A constant, because Citus refuses the time here.
+ * The next change of an account whose ended calls are summed up in `s`. A call that ends with pinned money frees it, and money that
+ * comes back belongs to a grant that may be over. So a change is due now: the next statement about the account begins with
+ * `change_grants`. A constant, because Citus refuses the time here.
  */
-export function afterEnd(
-  { next_change_at }: Pick<ChangingAccount, "next_change_at">,
-  is_pinned: SQL,
-  paid_nano: SQL,
-): SQL {
-  return sql`CASE WHEN ${is_pinned} OR (${paid_nano} < 0 AND ${next_change_at} IS NOT NULL) THEN 'epoch'::timestamptz
-    ELSE ${next_change_at} END`
-}
+export const changeAfterEnd = sql`CASE WHEN s.is_pinned OR (s.paid_nano < 0 AND ${a.next_change_at} IS NOT NULL) THEN 'epoch'::timestamptz
+    ELSE ${a.next_change_at} END`
 
 type DatedCredit = Readonly<Record<"effective_at" | "created_at", PgColumn>>
 
@@ -111,7 +94,7 @@ const PAGE = 200
 const findDue = statement(
   "grants",
   sql`SELECT ${a.id} AS due_account_id FROM ${accounts} ${a}
-    WHERE ${a.next_change_at} <= now() AND ${isDue(a)} AND ${a.moved_to} IS NULL AND ${a.id} > $1::uuid
+    WHERE ${a.next_change_at} <= now() AND ${isDue} AND ${a.moved_to} IS NULL AND ${a.id} > $1::uuid
     ORDER BY ${a.id} LIMIT ${sql.raw(String(PAGE))}`,
 )
 

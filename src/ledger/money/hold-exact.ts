@@ -25,11 +25,11 @@ import { accounts, ends, gateways, holds, keys, terms } from "../schema/tables.t
 import {
   amountAt,
   budgetJson,
-  countersFrom,
+  countersInWindow,
   isFull,
   lockCounters,
   member,
-  takes,
+  needed,
   useOf,
   windowStart,
   withBudgets,
@@ -38,9 +38,9 @@ import {
 } from "./budgets.ts"
 import { heldFor, multiplierOf, par } from "./charge.ts"
 import { priceOfCall } from "./customer-prices.ts"
-import { availableOf, changeDue, isDelayed, isDue } from "./grants.ts"
+import { available, changeDue, isDelayed, isDue } from "./grants.ts"
 import { claimLasts } from "./idempotency-claims.ts"
-import { countRates, rateColumnsOf, ratesOf, stepsAt, writtenCounters } from "./rates.ts"
+import { countRates, rateColumnsNow, ratesOf, stepsAt, writtenCounters } from "./rates.ts"
 import { locked_key, periodOf, periodStart, spentIn } from "./spending.ts"
 
 export type HoldAttempt =
@@ -152,7 +152,7 @@ WITH requested AS MATERIALIZED (
 ), seen AS MATERIALIZED (
   SELECT ${a.id}, ${a.budgets_version} FROM ${accounts} ${a} WHERE ${a.id} = ANY (ARRAY(SELECT account_id FROM due))
 ), locked AS MATERIALIZED (
-  SELECT ${a.id}, ${availableOf(a)} AS available_nano, ${isDue(a)} AS grants_due, ${a.suspended_at} IS NULL AS active, ${a.is_limited},
+  SELECT ${a.id}, ${available} AS available_nano, ${isDue} AS grants_due, ${a.suspended_at} IS NULL AS active, ${a.is_limited},
     ${a.price_multiplier_bp} AS price_multiplier_bp, ${a.moving_to} IS NOT NULL AS moving, ${a.moved_to} = ${a.moving_to} AS moved,
     ${a.budgets_version}
   FROM ${accounts} ${a} WHERE ${a.id} = ANY (ARRAY(SELECT account_id FROM due)) AND ${lockTimeout}
@@ -169,7 +169,7 @@ WITH requested AS MATERIALIZED (
   FROM offered d CROSS JOIN LATERAL (SELECT ${heldFor(sql`d.amount_nano`, sql`d.multiplier_bp`)} AS amount_nano OFFSET 0) n
   WHERE d.is_current AND d.active
 ), matched AS MATERIALIZED (
-  SELECT s.id AS call_id, s.ordinal, ${b.id}, ${member} AS member, ${takes(sql`s.amount_nano`, sql`s.held_tokens`)} AS needed
+  SELECT s.id AS call_id, s.ordinal, ${b.id}, ${member} AS member, ${needed} AS needed
   FROM ${withBudgets(sql`(SELECT * FROM sold WHERE is_limited) s`, sql`s.terms_id`)}
 ), ${lockCounters}, limited_keys AS MATERIALIZED (
   SELECT ${k.id}, ${k.account_id}, ${k.spend_period}, ${k.spend_limit_nano}, ${k.spent_since}, ${k.spent_nano}
@@ -187,7 +187,7 @@ WITH requested AS MATERIALIZED (
   FROM limited_keys r JOIN clocks o ON o.account_id = r.account_id WHERE r.spend_limit_nano IS NOT NULL
 ), windows AS MATERIALIZED (
   SELECT m.id, m.member, p.account_id, ${b.is_hard}, s.amount, s.since, o.moment,
-    x.id IS NULL AS is_new, ${isFull(sql`s.since`)} AS is_full, ${countersFrom(sql`s.since`)}, ${rateColumnsOf(sql`o.moment`)}
+    x.id IS NULL AS is_new, ${isFull} AS is_full, ${countersInWindow}, ${rateColumnsNow}
   FROM wanted m ${withCounter} JOIN clocks o ON o.account_id = p.account_id
     JOIN ${budgets} ${b} ON ${b.id} = m.id AND ${b.id} = ANY (ARRAY(SELECT id FROM counters))
     CROSS JOIN LATERAL (SELECT greatest(coalesce(x.since, p.since), ${windowStart(sql`o.moment`)}) AS since,
@@ -237,10 +237,7 @@ WITH requested AS MATERIALIZED (
   GROUP BY m.id, m.member
 ), ${countRates}, exceeded AS MATERIALIZED (
   SELECT DISTINCT ON (x.call_id) x.call_id, x.needed::text AS needed, ceil(extract(epoch FROM x.fits_at - x.moment) * 1000)::int AS wait_ms,
-    ${budgetJson(
-      { amount: sql`x.amount`, spent: sql`x.spent`, held: sql`x.held`, moment: sql`x.moment` },
-      sql`x.member`,
-    )}::text AS budget
+    ${budgetJson}::text AS budget
   FROM (
     SELECT m.call_id, m.needed, y.id, y.member, y.is_full, CASE WHEN y.is_full THEN 0 ELSE y.amount END AS amount,
       y.spent + tollgate.unrefilled(t.steps) AS spent,
@@ -257,14 +254,14 @@ WITH requested AS MATERIALIZED (
     ${a.budgets_version} + (${a.id} IN (SELECT account_id FROM written WHERE is_new))::int)
   FROM (SELECT account_id, sum(amount_nano)::bigint AS amount_nano FROM inserted GROUP BY account_id) s
   WHERE ${a.id} = s.account_id AND ${a.id} = ANY (ARRAY(SELECT account_id FROM inserted))
-  RETURNING ${a.id}, ${availableOf(a)} AS available_nano
+  RETURNING ${a.id}, ${available} AS available_nano
 ), counted AS (
   UPDATE ${keys} ${k} SET (${names(keys.spent_since, keys.spent_nano)}) = (m.since, m.spent_nano + s.amount_nano)
   FROM (SELECT key_id, sum(amount_nano)::bigint AS amount_nano FROM inserted GROUP BY key_id) s
     JOIN limits m ON m.id = s.key_id
   WHERE ${k.id} = s.key_id AND ${k.id} = ANY (ARRAY(SELECT id FROM limits))
   RETURNING ${k.id}, m.remaining_nano - s.amount_nano AS remaining_nano
-), filled AS (${writeCounters(sql`written`)}
+), filled AS (${writeCounters}
 )
 SELECT r.id,
   CASE

@@ -7,10 +7,10 @@ import { allOf, arrayOf, Batch, hidden, lockTimeout, names, of, statement } from
 import type { Hold } from "../entries.ts"
 import { a, g, k, t } from "../schema/aliases.ts"
 import { accounts, gateways, holds, keys, terms } from "../schema/tables.ts"
-import { amountAt, lockWindows, member, takes, windowStart, withBudgets, writeWindows } from "./budgets.ts"
+import { amountAt, lockWindows, member, needed, windowStart, withBudgets, writeWindows } from "./budgets.ts"
 import { par } from "./charge.ts"
 import { priceOfCall } from "./customer-prices.ts"
-import { availableOf, hasNoChange } from "./grants.ts"
+import { available, hasNoChange } from "./grants.ts"
 import { type HoldAttempt, holdExactly, holdFields, namedFields, tokenField } from "./hold-exact.ts"
 import { type DoneAccounts, runLean } from "./lean.ts"
 import { countedWhole, locked_key, periodStart, writeSpending } from "./spending.ts"
@@ -45,8 +45,8 @@ const mayHold = (use: KeyUse): SQL => sql`(SELECT true FROM ${keys} ${k} WHERE $
  * grants to the exact statement.
  */
 function canHold(amount: SQL, price_multiplier_bp: SQL): SQL {
-  return sql`${availableOf(a)} >= ${amount} AND ${a.price_multiplier_bp} = ${price_multiplier_bp}
-    AND ${a.suspended_at} IS NULL AND ${a.moving_to} IS NULL AND NOT ${a.is_limited} AND ${hasNoChange(a)}
+  return sql`${available} >= ${amount} AND ${a.price_multiplier_bp} = ${price_multiplier_bp}
+    AND ${a.suspended_at} IS NULL AND ${a.moving_to} IS NULL AND NOT ${a.is_limited} AND ${hasNoChange}
     AND ${isAlive}`
 }
 
@@ -160,8 +160,8 @@ WITH requested AS MATERIALIZED (
     WHERE ${mayUse(use)} OFFSET 0) key ON true
   LEFT JOIN LATERAL (${priceOfCall(use.account_id, use.terms_id)}) price ON true
 ), locked AS MATERIALIZED (
-  SELECT ${a.id}, ${availableOf(a)} AS available_nano, ${a.price_multiplier_bp} AS price_multiplier_bp, ${a.budgets_version},
-    ${a.is_limited} AND ${a.suspended_at} IS NULL AND ${a.moving_to} IS NULL AND ${hasNoChange(a)} AS is_open
+  SELECT ${a.id}, ${available} AS available_nano, ${a.price_multiplier_bp} AS price_multiplier_bp, ${a.budgets_version},
+    ${a.is_limited} AND ${a.suspended_at} IS NULL AND ${a.moving_to} IS NULL AND ${hasNoChange} AS is_open
   FROM ${accounts} ${a} WHERE ${a.id} = ANY (ARRAY(SELECT account_id FROM requested)) AND ${lockTimeout}
   ORDER BY ${a.id} FOR NO KEY UPDATE
 ), offered AS MATERIALIZED (
@@ -174,7 +174,7 @@ WITH requested AS MATERIALIZED (
   SELECT q.* FROM requested q JOIN offered o ON o.id = q.account_id
 ), matched AS MATERIALIZED (
   SELECT b.id, ${member} AS member, b.account_id, b.period, b.is_hard, ${amountAt(sql`now()`)} AS amount, ${windowStart(sql`now()`)} AS since,
-    sum(${takes(sql`s.amount_nano`, sql`s.held_tokens`)})::bigint AS needed
+    sum(${needed})::bigint AS needed
   FROM ${withBudgets(sql`sold s`, sql`s.terms_id`)} GROUP BY b.id, 2
 ), ${lockWindows(sql`x.since <= now() AND (NOT m.is_hard OR m.amount - x.spent - x.held >= m.needed)`, sql`x.spent`, sql`x.held + m.needed`)}, limits AS MATERIALIZED (
   SELECT ${k.id}, ${k.account_id}, ${k.spend_period}, ${k.spend_limit_nano}, ${k.spent_since}, ${k.spent_nano}

@@ -21,11 +21,10 @@ export function stepsAt(row: "w" | "x", amount: SQL, moment: SQL): SQL {
   return sql`CASE ${b.period} WHEN 'minute' THEN tollgate.refilled(${of}.steps, ${of}.step_at, ${amount}, ${moment}) END`
 }
 
-/** The same, and the rest that `countRates` reads, as columns of `windows`. */
-export const rateColumnsOf = (
-  moment: SQL,
-): SQL => sql`r.steps, tollgate.step_start(${moment}) AS step_at, tollgate.unrefilled(r.steps) AS level,
-    CASE WHEN x.waiting_until > ${moment} THEN x.waiting_amount END AS waiting, x.waiting_until`
+/** The steps `r`, and the rest that `countRates` reads, as columns of `windows`, at the moment of the account's clock `o`. */
+export const rateColumnsNow =
+  sql.raw(`r.steps, tollgate.step_start(o.moment) AS step_at, tollgate.unrefilled(r.steps) AS level,
+    CASE WHEN x.waiting_until > o.moment THEN x.waiting_amount END AS waiting, x.waiting_until`)
 
 /**
  * Follows `taken` in the statement that holds. `rates`: budgets per minute after the holds of the statement. `too_soon`: the calls that

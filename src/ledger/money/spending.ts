@@ -22,11 +22,6 @@ export function spentIn(key: SpendingColumns, at: SQL = NOW): SQL {
   return sql`CASE WHEN ${key.spent_since} >= date_trunc(${key.spend_period}, ${at}, 'UTC') THEN ${key.spent_nano} ELSE 0 END`
 }
 
-/** The rest of the key's limit in this period; negative after an overage, null without a limit. */
-export function remainingOf(key: SpendingColumns): SQL {
-  return sql`${key.spend_limit_nano} - ${spentIn(key)}`
-}
-
 /** The locked key of a spending limit, as a relation `r`. */
 export const locked_key = {
   spend_period: of("r", keys.spend_period),

@@ -266,7 +266,7 @@ export const changeGrants = ({ account_id }: Move) => sql`SELECT tollgate.change
 function leave(move: Move, credit_id: string, is_switch: boolean): SQL {
   const { account_id, move_id, to } = move
   const condition = is_switch
-    ? sql`${a.moved_to} IS NULL AND ${a.held_nano} = 0 AND ${hasNoChange(a)}`
+    ? sql`${a.moved_to} IS NULL AND ${a.held_nano} = 0 AND ${hasNoChange}`
     : sql`${a.moved_to} = ${to}::text AND ${a.balance_nano} <> 0`
   return sql`left_here AS MATERIALIZED (
     SELECT ${a.id}, ${a.balance_nano} FROM ${accounts} ${a} WHERE ${a.id} = ${account_id}::uuid

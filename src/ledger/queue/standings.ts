@@ -6,9 +6,9 @@ import { booleanOf, intOf, nanoOf, type Row, statement, textOf } from "../databa
 import { AccountMoving, type CustomerPrice, type Owner, type Standing } from "../entries.ts"
 import { multiplierOf } from "../money/charge.ts"
 import { customerPricesIn, pricesOfAccount } from "../money/customer-prices.ts"
-import { availableOf, changeDue, isDelayed, isDue } from "../money/grants.ts"
+import { available, changeDue, isDelayed, isDue } from "../money/grants.ts"
 import type { LastUsed } from "../money/last-used.ts"
-import { periodOf, remainingOf } from "../money/spending.ts"
+import { periodOf, spentIn } from "../money/spending.ts"
 import { a, k } from "../schema/aliases.ts"
 import { accounts, keys } from "../schema/tables.ts"
 import { ANSWER_MS } from "./holds.ts"
@@ -85,9 +85,9 @@ export const standing = statement(
 SELECT ${k}.given_hash AS hash, ${k}.current_hash, ${k.id} AS key_id, ${k.account_id}, to_json(${k.models})::text AS models,
   ${k.labels}::text AS labels, to_json(${k.required_tags})::text AS required_tags, ${k.ignores_client_tags}, ${k.labels_version},
   ${k.revoked_at} IS NULL AND (${k.expires_at} IS NULL OR ${k.expires_at} > now()) AS active,
-  (${availableOf(a)})::text AS available_nano, CASE WHEN ${isDue(a)} THEN ${a.id} END AS due_account_id, ${a.price_multiplier_bp} AS price_multiplier_bp,
+  (${available})::text AS available_nano, CASE WHEN ${isDue} THEN ${a.id} END AS due_account_id, ${a.price_multiplier_bp} AS price_multiplier_bp,
   ${k.suspended_at} IS NOT NULL AS key_suspended, ${a.suspended_at} IS NOT NULL AS account_suspended,
-  ${a.moving_to} IS NOT NULL AS moving, ${k.spend_period} AS period, (${remainingOf(k)})::text AS remaining_nano,
+  ${a.moving_to} IS NOT NULL AS moving, ${k.spend_period} AS period, (${k.spend_limit_nano} - ${spentIn(k)})::text AS remaining_nano,
   ${a.is_limited}, CASE WHEN ${a.is_limited} THEN ${pricesOfAccount(sql`${a.id}`)}::text END AS prices
 FROM (
   SELECT ${k}.*, ${k.hash} AS given_hash, NULL AS current_hash FROM ${keys} ${k} WHERE ${k.hash} = ANY ${given_hashes}
