@@ -15,15 +15,12 @@ import {
   type End,
   type EstimateSample,
   type Hold,
-  type HoldResult,
   type Labelled,
-  type Labels,
   LedgerUnavailable,
   NoAnswer,
   type PriceTerms,
   type RefusedCall,
   type ShardLedger,
-  type Standing,
 } from "./entries.ts"
 import type { LedgerEvents, LedgerLog } from "./events.ts"
 import { alertLowBalances, forgetAlerts } from "./feed/alerts.ts"
@@ -169,17 +166,17 @@ export class DatabaseLedger implements ShardLedger {
     return this.#lease.gateway_id
   }
 
-  terms(wanted: readonly PriceTerms[]): Promise<readonly number[]> {
-    return registerTerms(this.#options.database.operators, wanted)
-  }
-
-  standing(key_hash: string): Promise<Standing | null> {
-    return this.#standings.read(key_hash)
-  }
-
-  labels(labelled: Labelled): Labels | Promise<Labels> {
-    return this.#labels.of(labelled)
-  }
+  readonly terms = (wanted: readonly PriceTerms[]) => registerTerms(this.#options.database.operators, wanted)
+  readonly standing = (key_hash: string) => this.#standings.read(key_hash)
+  readonly labels = (labelled: Labelled) => this.#labels.of(labelled)
+  readonly hold = (hold: Hold) => this.#holds.hold(hold)
+  readonly end = (end: End) => this.#ends.end(end)
+  readonly spooled = (call_id: string) => this.#ends.spooled(call_id)
+  readonly attempted = (attempt: AttemptEntry) => void this.#attempts.write(attempt)
+  readonly recordEstimate = (sample: EstimateSample) => this.#estimates.add(sample)
+  readonly refused = (refusal: RefusedCall) => this.#refusals.add(refusal)
+  readonly keepAnswer = (call_id: string, body: string, keep_ms: number) =>
+    this.#answers.keep({ call_id, body, keep_ms })
 
   async customerTerms(wanted: readonly PriceTerms[]): Promise<readonly number[]> {
     try {
@@ -187,34 +184,6 @@ export class DatabaseLedger implements ShardLedger {
     } catch (error) {
       throw error instanceof NoAnswer ? new LedgerUnavailable(error.message) : error
     }
-  }
-
-  hold(hold: Hold): Promise<HoldResult> {
-    return this.#holds.hold(hold)
-  }
-
-  end(end: End): Promise<unknown> {
-    return this.#ends.end(end)
-  }
-
-  spooled(call_id: string): Promise<void> {
-    return this.#ends.spooled(call_id)
-  }
-
-  attempted(attempt: AttemptEntry): void {
-    void this.#attempts.write(attempt)
-  }
-
-  recordEstimate(sample: EstimateSample): void {
-    this.#estimates.add(sample)
-  }
-
-  refused(refusal: RefusedCall): void {
-    this.#refusals.add(refusal)
-  }
-
-  keepAnswer(call_id: string, body: string, keep_ms: number): Promise<void> {
-    return this.#answers.keep({ call_id, body, keep_ms })
   }
 
   async keptAnswer(call_id: string): Promise<string | null> {
