@@ -255,21 +255,18 @@ export interface Owner {
   readonly account_id: string
   readonly key_id: string
   /** Absent for a key that never had any. */
-  readonly tag_rules?: VersionedTagRules
+  readonly tag_rules?: TagRules
   /** The customer prices of the account that hold now (D100); absent if there are none. */
   readonly prices?: readonly CustomerPrice[]
 }
 
 /** A key's labels, and its rules for the tags of its calls (D94). */
 interface TagRules {
+  readonly version: number
   /** Tags of all its calls, which no client can change. */
   readonly labels: Tags
   readonly required_tags: readonly string[]
   readonly ignores_client_tags: boolean
-}
-
-interface VersionedTagRules extends TagRules {
-  readonly version: number
 }
 
 /** A part of an answer that several shards gave together. */

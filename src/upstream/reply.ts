@@ -55,15 +55,10 @@ export async function refusalText(body: Body, content_type: string | null): Prom
   return is_plain ? JSON.stringify({ message: text.trim() }) : text
 }
 
-interface ReadBounds {
-  readonly bytes: number
-  readonly ms: number
-}
-
 /** Reads a body to its end, within bounds. Returns whether it reached the end; otherwise the body is cancelled. */
 async function readWithin(
   body: Body,
-  bounds: ReadBounds,
+  bounds: typeof DRAIN,
   take: (chunk: Uint8Array) => void,
 ): Promise<boolean> {
   let given_up = false

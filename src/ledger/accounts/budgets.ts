@@ -1,5 +1,4 @@
 import { and, desc, eq, getTableColumns, isNull, type SQL, sql } from "drizzle-orm"
-import { alias } from "drizzle-orm/pg-core"
 import { nextId } from "../../id.ts"
 import type { BudgetChange } from "../../wire/budget.ts"
 import type { Tags } from "../../wire/call.ts"
@@ -18,7 +17,7 @@ import {
   windowStart,
 } from "../money/budgets.ts"
 import { stepColumns, stepsAt } from "../money/rates.ts"
-import { b } from "../schema/aliases.ts"
+import { b, w } from "../schema/aliases.ts"
 import { budget_entries, budget_windows, budgets } from "../schema/budgets.ts"
 import { end_users } from "../schema/labels.ts"
 import { accounts, keys } from "../schema/tables.ts"
@@ -68,8 +67,6 @@ export type BudgetResult = Made<
 /** Maximum number of budgets of an account, and of those of each end user or value. */
 export const MAX_BUDGETS = 1_000
 export const MAX_EACH = 10
-
-const w = alias(budget_windows, "w")
 
 const NOW = sql`statement_timestamp()`
 const start = windowStart(NOW)
@@ -254,11 +251,8 @@ export function budgetsOf(
   database: Db,
   { account_id, id, group_path, labels }: Pick<Key, "account_id" | "id" | "group_path" | "labels">,
 ): Promise<readonly Budget[]> {
-  const is_concerned = concerns({
-    key_id: sql`${id}::uuid`,
-    group_path: sql`${group_path}::text`,
-    labels: sql`${labels && JSON.stringify(labels)}::text::jsonb`,
-  })
+  const own_labels = sql`${labels && JSON.stringify(labels)}::text::jsonb`
+  const is_concerned = concerns(sql`${id}::uuid`, sql`${group_path}::text`, own_labels)
   return read(database, and(eq(b.account_id, account_id), is_concerned))
 }
 

@@ -2,13 +2,12 @@ import { sql } from "drizzle-orm"
 import { alias } from "drizzle-orm/pg-core"
 import { amount, optionalMoment, type RowOf, RowShape, text } from "../database/row-shape.ts"
 import { arrayOf, type Db, type Row, textOf } from "../database/statement.ts"
-import { a } from "../schema/aliases.ts"
+import { a, n } from "../schema/aliases.ts"
 import { grant_entries, grant_pins, grants } from "../schema/grants.ts"
 import { accounts, credits } from "../schema/tables.ts"
 
 const c = alias(credits, "c")
 const g = alias(grants, "g")
-const n = alias(grant_entries, "n")
 const p = alias(grant_pins, "p")
 
 /** A grant with money left, also one that is not effective yet. */

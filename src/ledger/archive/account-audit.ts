@@ -6,15 +6,13 @@ import type { Db, Row } from "../database/statement.ts"
 import { countedIn } from "../money/budgets.ts"
 import { effectOf, isImmediate } from "../money/grants.ts"
 import { spentSince } from "../money/spending.ts"
-import { a, b, c, e, h, k } from "../schema/aliases.ts"
+import { a, b, c, e, h, k, n, w } from "../schema/aliases.ts"
 import { budget_windows, budgets } from "../schema/budgets.ts"
 import { grant_entries } from "../schema/grants.ts"
 import { months, seal_sums, seals } from "../schema/sums.ts"
 import { accounts, corrections, credits, ends, holds, keys } from "../schema/tables.ts"
 
-const w = alias(budget_windows, "w")
 const m = alias(months, "m")
-const n = alias(grant_entries, "n")
 const s = alias(seals, "s")
 
 const difference = new RowShape({

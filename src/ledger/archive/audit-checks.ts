@@ -1,7 +1,7 @@
 import { type SQL, sql } from "drizzle-orm"
 import { alias, type PgColumn } from "drizzle-orm/pg-core"
 import { arrayOf } from "../database/statement.ts"
-import { chargeOf, par } from "../money/charge.ts"
+import { type ChargedEntry, chargeOf, par } from "../money/charge.ts"
 import { priceOfCall } from "../money/customer-prices.ts"
 import { effectOf, isImmediate } from "../money/grants.ts"
 import { carriedOf, spentSince } from "../money/spending.ts"
@@ -75,12 +75,10 @@ export const atOtherPrices = (ids: Ids) => sql`
       OR ${t.customer_price_id} IS DISTINCT FROM (SELECT y.customer_price_id FROM ${terms} y
         WHERE y.id = coalesce(${c.terms_id}, ${e.terms_id}, ${h.terms_id})))`
 
-type Charged = typeof e | typeof c
-
 /** The correct charge of an entry (D55); null where reported usage does not fit its terms (D62). */
-function expectedOf(entry: Charged): SQL {
+function expectedOf(entry: ChargedEntry): SQL {
   return sql`CASE WHEN ${entry.basis} IN ('usage', 'partial') AND ${t.above_tokens} > 0
-    AND coalesce(${entry.prompt_tokens}, 0) <= ${t.above_tokens} THEN NULL ELSE ${chargeOf(entry, t)} END`
+    AND coalesce(${entry.prompt_tokens}, 0) <= ${t.above_tokens} THEN NULL ELSE ${chargeOf(entry)} END`
 }
 
 export const charges = (ids: Ids) => sql`

@@ -1,16 +1,13 @@
 import { sql } from "drizzle-orm"
-import { alias } from "drizzle-orm/pg-core"
 import { arrayOf } from "../database/statement.ts"
 import { countedIn, counts, inUnit, member, withScopes } from "../money/budgets.ts"
-import { b, c, e, h } from "../schema/aliases.ts"
+import { b, c, e, h, w } from "../schema/aliases.ts"
 import { budget_windows, budgets } from "../schema/budgets.ts"
 import { corrections, ends, holds } from "../schema/tables.ts"
 import { at, beginsIn, type EntriesBeside, type FoundSums, found } from "./audit-checks.ts"
 import { within } from "./slices.ts"
 
 /** The audit's queries about budgets (D97), but not about those per minute, whose steps refill (D99). */
-
-const w = alias(budget_windows, "w")
 
 const has_budgets = sql`${h.account_id} IN (SELECT ${budgets.account_id} FROM ${budgets})`
 const call = sql`${h.account_id}, ${h.key_id}, ${h.group_path}, ${h.labels_id}, ${h.terms_id}, ${h.held_at}`

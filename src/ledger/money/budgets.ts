@@ -3,7 +3,7 @@ import { alias } from "drizzle-orm/pg-core"
 import type { Runner } from "../database/connection.ts"
 import { allOf, names, statement } from "../database/statement.ts"
 import type { BudgetUse } from "../entries.ts"
-import { b, c, e, h, t } from "../schema/aliases.ts"
+import { b, c, e, h, t, w } from "../schema/aliases.ts"
 import { budget_crossings, budget_windows, budgets } from "../schema/budgets.ts"
 import { labels } from "../schema/labels.ts"
 import { corrections, ends, holds, terms } from "../schema/tables.ts"
@@ -12,7 +12,6 @@ import { idsSince } from "./spending.ts"
 
 /** Parts of the statements that hold, end and check the calls of budgets (D97). */
 
-const w = alias(budget_windows, "w")
 const l = alias(labels, "l")
 
 /** The labels `l` of a hold, whose columns are null if it has none. */
@@ -172,15 +171,11 @@ export function usedAt(column: typeof w.spent | typeof w.held, moment: SQL): SQL
   return sql`CASE WHEN ${w.since} >= ${windowStart(moment)} THEN ${column} ELSE 0 END`
 }
 
-interface KeyFacts {
-  readonly key_id: SQL
-  readonly group_path: SQL
-  /** Tags of all its calls. */
-  readonly labels: SQL
-}
-
-/** True if calls of the key count in the budget `b`: all, or those to its model. Budgets of each have no one amount. */
-export function concerns({ key_id, group_path, labels }: KeyFacts): SQL {
+/**
+ * True if calls of the key count in the budget `b`: all, or those to its model. Budgets of each have no one amount. `labels`: tags of
+ * all its calls.
+ */
+export function concerns(key_id: SQL, group_path: SQL, labels: SQL): SQL {
   return sql`(NOT ${b.is_each} AND (${b.selector} = 'model'
     OR ${b.scope} = ANY (tollgate.scopes_of(${key_id}, ${group_path}, NULL, NULL, ${labels}))))`
 }

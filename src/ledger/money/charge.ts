@@ -1,9 +1,10 @@
 import { type SQL, sql } from "drizzle-orm"
 import { alias, type PgColumn } from "drizzle-orm/pg-core"
-import { type Bucket, buckets, FIRST_RUN, parentOf } from "../../kinds.ts"
+import { buckets, FIRST_RUN, parentOf } from "../../kinds.ts"
 import { PAR_BP, PICO_PER_NANO } from "../../money.ts"
 import type { Row } from "../database/statement.ts"
 import type { Multiplied } from "../entries.ts"
+import { type c, type e, t } from "../schema/aliases.ts"
 import { terms } from "../schema/tables.ts"
 
 /** A price multiplier of 1 (D69). Entries have null instead. */
@@ -36,43 +37,37 @@ export function areCustomerTerms(terms_id: SQL | PgColumn): SQL {
   return sql`EXISTS (SELECT FROM ${terms} ${listed} WHERE ${listed.id} = ${terms_id} AND ${listed.customer_price_id} IS NOT NULL)`
 }
 
-type NamedColumns<Name extends string> = Readonly<Record<Name, PgColumn>>
-/** Columns of an end or a correction, from which its charge follows. */
-type ChargedColumns = NamedColumns<
-  "prompt_tokens" | "cached_tokens" | "completion_tokens" | "buckets" | "price_multiplier_bp"
->
-type TermsColumns = NamedColumns<
-  "input_pico" | "cached_input_pico" | "output_pico" | "per_call_nano" | "tool_run_pico" | `${Bucket}_pico`
->
+/** An end or a correction, whose charge follows from its columns and those of its terms `t`. */
+export type ChargedEntry = typeof e | typeof c
 
 const pico_per_nano = sql.raw(String(PICO_PER_NANO))
 
 /** Tokens at their terms and price multiplier, rounded up once (D55, D69). */
-export function chargeOf(entry: ChargedColumns, terms: TermsColumns): SQL {
-  return priced(entry, terms, sql`coalesce(${entry.price_multiplier_bp}, ${par})`)
+export function chargeOf(entry: ChargedEntry): SQL {
+  return priced(entry, sql`coalesce(${entry.price_multiplier_bp}, ${par})`)
 }
 
 /** The provider's cost: the charge at a price multiplier of 1, at terms of the configuration. */
-export function costOf(entry: ChargedColumns, terms: TermsColumns): SQL {
-  return priced(entry, terms, par)
+export function costOf(entry: ChargedEntry): SQL {
+  return priced(entry, par)
 }
 
 /** No usage costs nothing (D2, D44). `div` is exact; a quotient of numerics is rounded to some 16 digits. */
-function priced(entry: ChargedColumns, terms: TermsColumns, price_multiplier_bp: SQL): SQL {
+function priced(entry: ChargedEntry, price_multiplier_bp: SQL): SQL {
   return sql`CASE WHEN coalesce(${entry.prompt_tokens} + ${entry.completion_tokens}, 0) = 0 THEN 0 ELSE
-    div((${terms.input_pico}::numeric * (${entry.prompt_tokens} - ${entry.cached_tokens})
-      + ${terms.cached_input_pico}::numeric * ${entry.cached_tokens}
-      + ${terms.output_pico}::numeric * ${entry.completion_tokens} + ${bucketsPico(entry, terms)} + ${runsPico(entry, terms)}
-      + ${terms.per_call_nano}::numeric * ${pico_per_nano}) * ${price_multiplier_bp}
+    div((${t.input_pico}::numeric * (${entry.prompt_tokens} - ${entry.cached_tokens})
+      + ${t.cached_input_pico}::numeric * ${entry.cached_tokens}
+      + ${t.output_pico}::numeric * ${entry.completion_tokens} + ${bucketsPico(entry)} + ${runsPico(entry)}
+      + ${t.per_call_nano}::numeric * ${pico_per_nano}) * ${price_multiplier_bp}
       + ${pico_per_nano} * ${par} - 1, ${pico_per_nano} * ${par}) END`
 }
 
 /** The buckets' surcharge over their tokens' price as a part of the prompt or the completion (D60). */
-function bucketsPico(entry: ChargedColumns, terms: TermsColumns): SQL {
+function bucketsPico(entry: ChargedEntry): SQL {
   const differences = buckets.map((bucket, at) => {
     const parent = parentOf(bucket)
-    const parent_pico = parent === null ? sql`0` : sql`${terms[`${parent}_pico`]}`
-    const price_pico = terms[`${bucket}_pico`]
+    const parent_pico = parent === null ? sql`0` : sql`${t[`${parent}_pico`]}`
+    const price_pico = t[`${bucket}_pico`]
     return sql`(${entry.buckets})[${sql.raw(String(at + 1))}] * (coalesce(${price_pico}, ${parent_pico}) - ${parent_pico})::numeric`
   })
   return sql.join(
@@ -92,8 +87,8 @@ export function hasRuns(buckets: PgColumn | SQL): SQL {
   return sql`cardinality(${buckets}) > ${first_run}`
 }
 
-function runsPico(entry: ChargedColumns, terms: TermsColumns): SQL {
+function runsPico(entry: ChargedEntry): SQL {
   return sql`CASE WHEN ${hasRuns(sql`${entry.buckets}`)} THEN (
     SELECT coalesce(sum(r.count * r.price_pico::numeric), 0)
-    FROM unnest(${runsOf(sql`${entry.buckets}`)}, ${terms.tool_run_pico}) AS r (count, price_pico)) ELSE 0 END`
+    FROM unnest(${runsOf(sql`${entry.buckets}`)}, ${t.tool_run_pico}) AS r (count, price_pico)) ELSE 0 END`
 }

@@ -6,7 +6,7 @@ import { type GrantSums, grantParts } from "../../wire/credits.ts"
 import type { Runner } from "../database/connection.ts"
 import { Overdue } from "../database/database-errors.ts"
 import { lockTimeout, type Row, statement, textOf } from "../database/statement.ts"
-import { a } from "../schema/aliases.ts"
+import { a, n } from "../schema/aliases.ts"
 import { grant_entries, grant_pins, grants } from "../schema/grants.ts"
 import { accounts } from "../schema/tables.ts"
 
@@ -111,8 +111,6 @@ export async function sweepGrants(connection: Runner): Promise<void> {
   }
   if (failed.length > 0) throw failed[0]
 }
-
-const n = alias(grant_entries, "n")
 
 const sums = statement(
   "grants",

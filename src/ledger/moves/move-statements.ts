@@ -5,7 +5,7 @@ import { countedIn } from "../money/budgets.ts"
 import { hasNoChange, isImmediate } from "../money/grants.ts"
 import { claimLasts } from "../money/idempotency-claims.ts"
 import { carriedOf, idsSince, periodStart, spentHere, spentIn } from "../money/spending.ts"
-import { a, b, c, e, g, h, k } from "../schema/aliases.ts"
+import { a, b, c, e, g, h, k, n } from "../schema/aliases.ts"
 import { budget_crossings, budget_entries, budget_windows, budgets } from "../schema/budgets.ts"
 import { answers, idempotency } from "../schema/claims.ts"
 import { customer_prices } from "../schema/customer-prices.ts"
@@ -34,7 +34,6 @@ const i = alias(idempotency, "i")
 const w = alias(answers, "w")
 const u = alias(end_users, "u")
 const y = alias(credits, "y")
-const n = alias(grant_entries, "n")
 
 /** Claims, end users and answers that one step copies. An answer may have 1 MiB. */
 const CLAIMS = sql.raw("200")

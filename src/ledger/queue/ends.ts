@@ -75,7 +75,7 @@ export class EndQueue extends SpooledWrites<QueuedEnd, EndResult, SpooledEnd> {
 
   /** Resolves once the end is in the ledger, or is in the spool and cannot be written by this process. */
   end(end: End): Promise<WriteOutcome> {
-    const hold = this.#outstanding.find(end.id) ?? null
+    const hold = this.#outstanding.get(end.id) ?? null
     return this.#write({ account_id: hold?.account_id ?? "", end, hold }, false)
   }
 

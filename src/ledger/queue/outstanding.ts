@@ -4,15 +4,9 @@ import type { Hold } from "../entries.ts"
 /** Maximum age of a call's id when the call is held. A slow body takes far less. */
 const ID_AGE_MS = 600_000
 
-interface Mark {
-  readonly id: string
-  readonly made_at: number
-}
-
-/** The holds of this process that may be open in the ledger, and the floor below which none is (D35). */
-export class Outstanding {
-  readonly #holds = new Map<string, Hold>()
-  #marks: Mark[] = []
+/** The holds of this process that may be open in the ledger, by their ids, and the floor below which none is (D35). */
+export class Outstanding extends Map<string, Hold> {
+  #marks: { readonly id: string; readonly made_at: number }[] = []
   #floor = nextId()
 
   /** At or below every id that is open or can still become open. A sweeper starts there. */
@@ -20,20 +14,8 @@ export class Outstanding {
     return this.#floor
   }
 
-  get size(): number {
-    return this.#holds.size
-  }
-
   add(hold: Hold): void {
-    this.#holds.set(hold.id, hold)
-  }
-
-  delete(id: string): void {
-    this.#holds.delete(id)
-  }
-
-  find(id: string): Hold | undefined {
-    return this.#holds.get(id)
+    this.set(hold.id, hold)
   }
 
   /** Raises the floor for sweepers: ids only increase, and below one that is old enough no call is on its way. */
@@ -43,7 +25,7 @@ export class Outstanding {
     if (old === -1) return this.#floor
     let floor = this.#marks[old]?.id ?? this.#floor
     this.#marks = this.#marks.slice(old)
-    for (const id of this.#holds.keys()) if (id < floor) floor = id
+    for (const id of this.keys()) if (id < floor) floor = id
     this.#floor = floor
     return floor
   }

@@ -90,7 +90,7 @@ export class Sweeper {
 
   /** Expires the open holds of this process that it does not know of, because a failover has lost their ends (D73). */
   async expireUnknown(outstanding: Outstanding): Promise<void> {
-    const is_unknown = ({ id }: Orphan) => outstanding.find(id) === undefined
+    const is_unknown = ({ id }: Orphan) => !outstanding.has(id)
     await this.#sweep(this.#lease.gateway_id, outstanding.floor, is_unknown)
   }
 

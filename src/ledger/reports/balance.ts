@@ -1,11 +1,10 @@
 import { sql } from "drizzle-orm"
-import { alias } from "drizzle-orm/pg-core"
 import { applyChanges } from "../accounts/accounts.ts"
 import { amount, type RowOf, RowShape } from "../database/row-shape.ts"
 import { piecesOf, type SummedUntil, scan } from "../database/span.ts"
 import { type Db, instant, type Row } from "../database/statement.ts"
 import { effectOf, isImmediate } from "../money/grants.ts"
-import { a } from "../schema/aliases.ts"
+import { a, n } from "../schema/aliases.ts"
 import { grant_entries } from "../schema/grants.ts"
 import { accounts, credits } from "../schema/tables.ts"
 import { changesOf } from "./changes.ts"
@@ -13,8 +12,6 @@ import { changesOf } from "./changes.ts"
 const balances = new RowShape({ balance_nano: amount, held_nano: amount })
 
 export type PastBalance = RowOf<typeof balances>
-
-const n = alias(grant_entries, "n")
 
 /** A snapshot of the ledger, as `scan` gives it. */
 interface Moment {

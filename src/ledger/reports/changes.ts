@@ -104,7 +104,7 @@ const taken = sql.raw(
 /** The part by a price multiplier or customer price; null where there is none, so that most rows stay short. */
 function profitNano(entry: typeof e | typeof c, charge_nano: SQL): SQL {
   return sql`CASE WHEN ${entry.price_multiplier_bp} IS NOT NULL OR ${areCustomerTerms(entry.terms_id)} THEN ${charge_nano} -
-    (SELECT ${costOf(entry, t)} FROM ${terms} ${t} WHERE ${t.id} = ${listTermsOf(entry.terms_id)}) END`
+    (SELECT ${costOf(entry)} FROM ${terms} ${t} WHERE ${t.id} = ${listTermsOf(entry.terms_id)}) END`
 }
 
 const most_digits = sql.raw(String(String(MAX_PROVIDER_COST_NANO).length))

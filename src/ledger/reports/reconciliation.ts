@@ -85,7 +85,7 @@ WITH call AS (
     ${t.model}, ${t.operation}, ${entry("details")} ->> 'key' AS upstream_key, ${entry("basis")} AS basis, ${entry("ending")} AS ending,
     ${entry("failure")} AS failure, ${entry("prompt_tokens")} AS prompt_tokens, ${entry("cached_tokens")} AS cached_tokens,
     ${entry("completion_tokens")} AS completion_tokens,
-    CASE WHEN ${c.id} IS NULL THEN ${costOf(e, t)} ELSE ${costOf(c, t)} END AS cost_nano,
+    CASE WHEN ${c.id} IS NULL THEN ${costOf(e)} ELSE ${costOf(c)} END AS cost_nano,
     ${t.input_pico}, ${t.cached_input_pico}, ${t.output_pico}, ${c.id} IS NOT NULL OR ${e.outcome} = 'settled' AS is_settled
   FROM ${ends} ${e} LEFT JOIN ${corrections} ${c} ON ${c.id} = ${e.id}
     JOIN ${terms} ${t} ON ${t.id} = ${listTermsOf(sql`coalesce(${c.terms_id}, ${e.terms_id})`)}

@@ -7,7 +7,7 @@ import { amount, count, type RowOf, RowShape, text, word } from "../database/row
 import { piecesOf, scan } from "../database/span.ts"
 import { type Db, instant, nanoOf, type Row } from "../database/statement.ts"
 import { effectOf, isImmediate } from "../money/grants.ts"
-import { a, t } from "../schema/aliases.ts"
+import { a, n, t } from "../schema/aliases.ts"
 import { grant_entries } from "../schema/grants.ts"
 import { accounts, credits, terms } from "../schema/tables.ts"
 import { balanceIn } from "./balance.ts"
@@ -33,7 +33,6 @@ export interface AccountStatement {
   readonly closing_nano: bigint
 }
 
-const n = alias(grant_entries, "n")
 const c = alias(credits, "c")
 
 /** Credits by kind, and `expired` and `voided`. Moves (D76) are of the kind `moved`, 0 over all shards together. */
