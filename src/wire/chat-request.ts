@@ -14,15 +14,13 @@ export const ModelName = Type.String({
   [EXPECTED]: "a string of 1 to 256 characters",
 })
 
+export const nonEmpty = (description: string, example: string) =>
+  Type.String({ minLength: 1, description, examples: [example], [EXPECTED]: "a non-empty string" })
+
 /** One message. Its content and every other field pass upstream unchanged (D18). */
 export const Message = Type.Object(
   {
-    role: Type.String({
-      minLength: 1,
-      description: "The author of the message, such as `system`, `user` or `assistant`.",
-      examples: ["user"],
-      [EXPECTED]: "a non-empty string",
-    }),
+    role: nonEmpty("The author of the message, such as `system`, `user` or `assistant`.", "user"),
     content: passed("The text of the message, or its parts.", "Say hello."),
   },
   {

@@ -1,7 +1,7 @@
-import { type Static, type TSchema, Type } from "@sinclair/typebox"
+import { type Static, Type } from "@sinclair/typebox"
 import { TypeCompiler } from "@sinclair/typebox/compiler"
 import type { GatewayError } from "../errors.ts"
-import { ModelName, tokenLimit } from "./chat-request.ts"
+import { ModelName, nonEmpty, StreamFlag, tokenLimit } from "./chat-request.ts"
 import { EXPECTED, invalidBody, invalidField } from "./fault.ts"
 import { checked, open, passed } from "./field.ts"
 import { isObject } from "./usage.ts"
@@ -22,12 +22,7 @@ const InputItem = Type.Object(
       "message",
     ),
     role: Type.Optional(
-      Type.String({
-        minLength: 1,
-        description: "The author of a message, such as `user`, `developer` or `assistant`.",
-        examples: ["user"],
-        [EXPECTED]: "a non-empty string",
-      }),
+      nonEmpty("The author of a message, such as `user`, `developer` or `assistant`.", "user"),
     ),
     content: passed("The text of a message, or its parts.", "Say hello."),
     output: passed("What a tool returned: text, or parts."),
@@ -39,12 +34,7 @@ const InputItem = Type.Object(
 /** A tool that the model may use. Whether the model has a price for it is checked later (D61). */
 const Tool = Type.Object(
   {
-    type: Type.String({
-      minLength: 1,
-      description: "The type of the tool: `function`, `custom`, `web_search` and others.",
-      examples: ["function"],
-      [EXPECTED]: "a non-empty string",
-    }),
+    type: nonEmpty("The type of the tool: `function`, `custom`, `web_search` and others.", "function"),
   },
   { additionalProperties: true, description: "A tool that the model may use.", [EXPECTED]: "a tool object" },
 )
@@ -55,14 +45,13 @@ const InputItems = Type.Array(InputItem, {
 })
 const Tools = Type.Array(Tool)
 
-/** Fields that name an input which the provider already has. */
-const STORED_INPUTS = ["previous_response_id", "conversation", "prompt"] as const
-/** The same for the reference: such a field that is not null. */
-const STORED: Readonly<Record<(typeof STORED_INPUTS)[number], TSchema>> = {
+/** Fields that name an input which the provider already has, where they are not null. */
+const stored = {
   previous_response_id: Type.String(),
   conversation: Type.Union([Type.String(), open({})]),
   prompt: open({}),
 }
+const STORED_INPUTS = ["previous_response_id", "conversation", "prompt"] as const
 
 /** The body of a response request (D66): what the gateway reads of it; every other field passes upstream (D18). */
 export const ResponsesRequest = Type.Object(
@@ -82,28 +71,24 @@ export const ResponsesRequest = Type.Object(
     ),
     tools: checked(Tools, "The tools that the model may use.", "an array of tools, or null"),
     max_output_tokens: tokenLimit("The maximum number of output tokens, reasoning included."),
-    stream: checked(
-      Type.Boolean(),
-      "Whether to stream the response as server-sent events.",
-      "true, false or null",
-    ),
+    stream: StreamFlag,
     background: checked(
       Type.Literal(false),
       "Not supported: the usage of a background response is not in its answer.",
       "false or null, because the usage of a background response is not in its answer",
     ),
     previous_response_id: checked(
-      Type.String(),
+      stored.previous_response_id,
       "An earlier response that is part of the prompt. It is held at the model's `context_tokens`.",
       "a string or null",
     ),
     conversation: checked(
-      Type.Union([Type.String(), open({})]),
+      stored.conversation,
       "A stored conversation that is part of the prompt. It is held at the model's `context_tokens`.",
       "a string, an object or null",
     ),
     prompt: checked(
-      open({}),
+      stored.prompt,
       "A stored prompt template. It is held at the model's `context_tokens`.",
       "an object or null",
     ),
@@ -123,7 +108,7 @@ export const ResponsesRequest = Type.Object(
     examples: [{ model: "gpt-5-mini", input: "Say hello.", stream: false }],
     anyOf: [
       { required: ["input"] },
-      ...STORED_INPUTS.map((name) => ({ required: [name], properties: { [name]: STORED[name] } })),
+      ...STORED_INPUTS.map((name) => ({ required: [name], properties: { [name]: stored[name] } })),
     ],
   },
 )
