@@ -6,8 +6,8 @@ import { Count } from "../wire/admin.ts"
 import { ChatRequest } from "../wire/chat-request.ts"
 import { count, nullable, open, text } from "../wire/field.ts"
 import { answering } from "./model-calls.ts"
-import { answer, compatible, described, events, shown } from "./reference/operation.ts"
-import { callErrors, callHeaders } from "./reference/routes.ts"
+import { answer, compatible, events, shown } from "./reference/operation.ts"
+import { callErrors, ofCalls } from "./reference/routes.ts"
 
 /** `POST /v1/chat/completions` and `/chat/completions` (spec 4.1). */
 export function chatCompletions(gateway: Gateway) {
@@ -149,8 +149,7 @@ rules above, and frees the rest of the hold.
 - With an \`Idempotency-Key\` the call is made and charged only once within 24 hours, even if several gateways receive it. A repeat gets a
   400 that names the call; its receipt has the outcome. If the operator keeps responses, a repeat gets the same JSON response again.`
 
-const creating = described({
-  parse: "none" as const,
+const creating = ofCalls({
   body: shown(ChatRequest, {
     JSON: { model: "gpt-5-mini", messages },
     Stream: { model: "gpt-5-mini", messages, stream: true, stream_options: { include_usage: true } },
@@ -172,11 +171,8 @@ const creating = described({
   },
 
   operationId: "createChatCompletion",
-  tag: "Calls",
   summary: "Create a chat completion",
   description,
-  credentials: ["apiKey"],
-  headers: callHeaders,
   invalid: "messages",
   errors: callErrors({
     needed: "0.016394",

@@ -7,8 +7,8 @@ import { EmbeddingsRequest } from "../wire/embeddings-request.ts"
 import { count, open, text } from "../wire/field.ts"
 import { chargedCost } from "./chat-completions.ts"
 import { answering } from "./model-calls.ts"
-import { answer, compatible, described, shown } from "./reference/operation.ts"
-import { callErrors, callHeaders } from "./reference/routes.ts"
+import { answer, compatible, shown } from "./reference/operation.ts"
+import { callErrors, ofCalls } from "./reference/routes.ts"
 
 /** `POST /v1/embeddings` and `/embeddings` (D67). */
 export function embeddingCalls(gateway: Gateway) {
@@ -61,8 +61,7 @@ tokens of the input, and frees the rest of the hold.
 - With \`"usage": {"include": true}\` the usage in the response has a \`cost\`: the charge of the call, the same as in its receipt.
 - With an \`Idempotency-Key\` the call is made and charged only once within 24 hours, even if several gateways receive it.`
 
-const creating = described({
-  parse: "none" as const,
+const creating = ofCalls({
   body: shown(EmbeddingsRequest, {
     Text: { model, input: "The food was delicious." },
     "Several texts": { model, input: ["The food was delicious.", "The waiter was friendly."] },
@@ -87,11 +86,8 @@ const creating = described({
   },
 
   operationId: "createEmbeddings",
-  tag: "Calls",
   summary: "Create embeddings",
   description,
-  credentials: ["apiKey"],
-  headers: callHeaders,
   invalid: "input",
   errors: callErrors({ needed: "0.0000005", available: "0", remaining: "0.0000001", fitting: null }),
 })

@@ -6,8 +6,8 @@ import { Count } from "../wire/admin.ts"
 import { count, open, text } from "../wire/field.ts"
 import { ResponsesRequest } from "../wire/responses-request.ts"
 import { answering } from "./model-calls.ts"
-import { answer, compatible, described, events, shown } from "./reference/operation.ts"
-import { callErrors, callHeaders } from "./reference/routes.ts"
+import { answer, compatible, events, shown } from "./reference/operation.ts"
+import { callErrors, ofCalls } from "./reference/routes.ts"
 
 /** `POST /v1/responses` and `/responses` (D66). */
 export function responseCalls(gateway: Gateway) {
@@ -111,8 +111,7 @@ const description = `Holds, sends, charges and releases like a chat completion, 
   provider hold \`context_tokens\` for each round that the operator has set.
 - A 402 states the amount to hold, the amount available, and the largest \`max_output_tokens\` that fits, as \`max_tokens\`.`
 
-const creating = described({
-  parse: "none" as const,
+const creating = ofCalls({
   body: shown(ResponsesRequest, {
     JSON: { model: "gpt-5-mini", input: "Say hello." },
     Stream: { model: "gpt-5-mini", input: [{ role: "user", content: "Say hello." }], stream: true },
@@ -133,11 +132,8 @@ const creating = described({
   },
 
   operationId: "createResponse",
-  tag: "Calls",
   summary: "Create a response",
   description,
-  credentials: ["apiKey"],
-  headers: callHeaders,
   invalid: "input",
   errors: callErrors({
     needed: "0.016387",

@@ -14,11 +14,10 @@ import {
   OperatorWithTokenBody,
   SessionsEnd,
 } from "../../wire/operators.ts"
-import { pathId } from "../../wire/parameter.ts"
 import { changeBody, operatorBody, pageBody } from "../record-bodies.ts"
 import { EXAMPLE_ID, exampleOf } from "../reference/example.ts"
-import { accepted, answer, errorOf, found, notFound, page, shown } from "../reference/operation.ts"
-import { ofOperators } from "../reference/routes.ts"
+import { accepted, answer, errorOf, found, page, shown } from "../reference/operation.ts"
+import { NO_OPERATOR, ofOne, ofPeople } from "../reference/routes.ts"
 import { NAMES } from "./authorize.ts"
 import type { Operators } from "./operators.ts"
 
@@ -39,7 +38,7 @@ export function operatorRoutes({ ledger }: Operators) {
           ? status(201, { ...operatorBody(made.operator), token })
           : status(200, operatorBody(made.operator))
       },
-      ofOperators({
+      ofPeople({
         body: shown(NewOperator, {
           person: { name: "Ann", role: "billing", expires_at: EXPIRES },
           program: { name: "prometheus", role: "read" },
@@ -54,7 +53,6 @@ export function operatorRoutes({ ledger }: Operators) {
           }),
         },
         operationId: "createOperator",
-        tag: "Operators",
         summary: "Create an operator",
         description:
           "Makes a token for a person or a program. It is sent like the admin token, and opens sessions of the console. Only this response shows it: the database stores its SHA-256 hash. The name stands in the log beside each change.",
@@ -64,11 +62,10 @@ export function operatorRoutes({ ledger }: Operators) {
     .get(
       "/operators",
       async ({ query }) => pageBody(await ledger.listOperators(pageOf(query)), operatorBody),
-      ofOperators({
+      ofPeople({
         query: PageQuery,
         response: { 200: page("operators", OperatorBody, person, program) },
         operationId: "listOperators",
-        tag: "Operators",
         summary: "List operators",
         description: "Lists operators, newest first, including those whose token is revoked or expired.",
       }),
@@ -81,8 +78,7 @@ export function operatorRoutes({ ledger }: Operators) {
         const rotated = await ledger.rotateOperator(id, { token_hash: hashOf(token), expires_at })
         return { ...operatorBody(found(rotated, NO_OPERATOR)), token }
       },
-      ofOperators({
-        params: pathId("The operator's id."),
+      ofOne("operator", {
         body: shown(OperatorRotation, { rotate: {}, longer: { expires_at: EXPIRES } }),
         response: {
           200: answer("The operator with the new token.", OperatorWithTokenBody, {
@@ -91,12 +87,10 @@ export function operatorRoutes({ ledger }: Operators) {
           }),
         },
         operationId: "rotateOperator",
-        tag: "Operators",
         summary: "Make a new token for an operator",
         description:
           "From then on the token before gets a 401, and sessions of the console that it opened have ended. The role stays; so does the expiry, unless the request has one.",
         invalid: "expires_at",
-        errors: [NO_OPERATOR],
       }),
     )
     .delete(
@@ -105,21 +99,18 @@ export function operatorRoutes({ ledger }: Operators) {
         if (!(await ledger.revokeOperator(id))) throw errorOf(NO_OPERATOR)
         return status(204, undefined)
       },
-      ofOperators({
-        params: pathId("The operator's id."),
+      ofOne("operator", {
         response: { 204: answer("The token is revoked.", Type.Void()) },
         operationId: "revokeOperator",
-        tag: "Operators",
         summary: "Revoke the token of an operator",
         description:
           "Every request that arrives after this response gets a 401, also in a session of the console. The operator stays in the list and in the log. Revoking a revoked token changes nothing.",
-        errors: [NO_OPERATOR],
       }),
     )
     .post(
       "/sessions/end",
       async ({ body: { actor } }) => ({ actor, ended: await ledger.endSessionsOf(actor) }),
-      ofOperators({
+      ofPeople({
         body: shown(SessionsEnd, {
           person: { actor: "oidc:ann@example.com" },
           configured: { actor: "configured" },
@@ -128,7 +119,6 @@ export function operatorRoutes({ ledger }: Operators) {
           200: answer("How many sessions were open.", EndedSessionsBody),
         },
         operationId: "endSessions",
-        tag: "Operators",
         summary: "End the console's sessions of an operator or a person",
         description:
           "Every request in one of these sessions gets a 401 from then on, at every gateway. Signing in again is possible: revoke the operator's token, or take the person's role away at the OpenID provider first.",
@@ -141,19 +131,16 @@ export function operatorRoutes({ ledger }: Operators) {
         const { actor, resource: resource_id, from } = query
         return pageBody(await ledger.listChanges({ actor, resource_id, from }, pageOf(query)), changeBody)
       },
-      ofOperators({
+      ofPeople({
         query: LogQuery,
         response: { 200: page("changes", ChangeBody, changeExample) },
         operationId: "listChanges",
-        tag: "Operators",
         summary: "List the changes of operators",
         description:
           "Lists the requests of operators that changed something, newest first: who, from where, what, before and after, and why. Entries cannot be changed. An entry is written before its change runs, so a change without an entry does not exist. A reason is the `reason` of the body, or the header `x-tollgate-reason`.",
       }),
     )
 }
-
-const NO_OPERATOR = notFound("No operator has this id, or its token is revoked.")
 
 const EXPIRES = "2027-06-30T23:59:59Z"
 const person = {

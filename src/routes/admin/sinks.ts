@@ -4,7 +4,6 @@ import { faultOfUrl } from "../../events/post.ts"
 import { makeSecret } from "../../events/webhook.ts"
 import type { Sink } from "../../ledger/feed/sinks.ts"
 import { invalidField, invalidRequest } from "../../wire/fault.ts"
-import { pathId } from "../../wire/parameter.ts"
 import { bodyOf } from "../../wire/record.ts"
 import { meteredKinds, type SinkKind, STRIPE_KNOWS_MS } from "../../wire/sink-kinds.ts"
 import {
@@ -18,8 +17,8 @@ import {
   SinkWithSecretBody,
 } from "../../wire/sinks.ts"
 import { EXAMPLE_ID, exampleOf } from "../reference/example.ts"
-import { answer, errorOf, found, notFound, shown } from "../reference/operation.ts"
-import { ofLedger } from "../reference/routes.ts"
+import { answer, errorOf, found, shown } from "../reference/operation.ts"
+import { NO_SINK, ofLedger, ofOne } from "../reference/routes.ts"
 import { FEED_ARCHIVED } from "../routing.ts"
 import type { Operators } from "./operators.ts"
 
@@ -105,8 +104,7 @@ export function sinkRoutes({ ledger }: Operators) {
         if (body.token !== undefined && kind === "webhook") throw noSuchField("token")
         return sinkBody(found(await ledger.changeSink(id, body), NO_SINK))
       },
-      ofLedger({
-        params: pathId("The sink's id."),
+      ofOne("sink", {
         body: shown(SinkChange, { pause: { paused: true }, resume: { paused: false } }),
         response: {
           200: answer("The changed sink.", SinkBody, {
@@ -119,7 +117,6 @@ export function sinkRoutes({ ledger }: Operators) {
         description:
           "Fields that you leave out stay unchanged. No event is lost while a sink is paused: it continues where it was. Stripe forgets the ids of events after 24 hours: before you resume its sink after a longer time, look in Stripe for the meter events after `delivered_at`, because those that it has would be counted again. Any change makes a failing sink try again immediately.",
         invalid: "paused",
-        errors: [NO_SINK],
       }),
     )
     .post(
@@ -131,8 +128,7 @@ export function sinkRoutes({ ledger }: Operators) {
           )
         return withSecret(found(await ledger.rotateSink(id, makeSecret(), keep_hours), NO_SINK))
       },
-      ofLedger({
-        params: pathId("The sink's id."),
+      ofOne("sink", {
         body: shown(Rotation, { rotation: {}, at_once: { keep_hours: 0 } }),
         response: {
           200: answer("The sink, with its new secret.", SinkWithSecretBody, { billing }),
@@ -142,7 +138,6 @@ export function sinkRoutes({ ledger }: Operators) {
         description:
           "For some hours, messages have two signatures: by the new secret and by the one before. The secret is shown only in this response.",
         invalid: "keep_hours",
-        errors: [NO_SINK],
       }),
     )
     .post(
@@ -151,15 +146,14 @@ export function sinkRoutes({ ledger }: Operators) {
         checkFrom((await known(id)).kind, from)
         return sinkBody(found(await ledger.replaySink(id, from), NO_SINK))
       },
-      ofLedger({
-        params: pathId("The sink's id."),
+      ofOne("sink", {
         body: shown(Replay, { replay: { from: "2026-11-25T00:00:00Z" } }),
         response: { 200: answer("The sink, which continues from there.", SinkBody, { billing }) },
         operationId: "replaySink",
         summary: "Send events again",
         description: "Sends every event since a time, with the ids that it had before.",
         invalid: "from",
-        errors: [NO_SINK, { code: "archived", message: FEED_ARCHIVED }],
+        errors: [{ code: "archived", message: FEED_ARCHIVED }],
       }),
     )
     .delete(
@@ -168,13 +162,11 @@ export function sinkRoutes({ ledger }: Operators) {
         if (!(await ledger.deleteSink(id))) throw errorOf(NO_SINK)
         return status(204, undefined)
       },
-      ofLedger({
-        params: pathId("The sink's id."),
+      ofOne("sink", {
         response: { 204: answer("The sink was deleted.", Type.Void()) },
         operationId: "deleteSink",
         summary: "Delete a sink",
         description: "Nothing more is sent to it, and its place in the feed is forgotten.",
-        errors: [NO_SINK],
       }),
     )
 
@@ -226,7 +218,5 @@ function shownSink(sink: Sink) {
     lag_seconds: lag_s && Math.round(lag_s * 1_000) / 1_000,
   }
 }
-
-const NO_SINK = notFound("No sink has this id.")
 
 const billing = { reason: null }

@@ -25,6 +25,7 @@ export function ofOperators<Route extends RouteDescription & Schemas>(route: Rou
 
 type Untagged = Omit<RouteDescription, "tag"> & Schemas
 
+export const ofPeople = <Route extends Untagged>(route: Route) => ofOperators({ tag: "Operators", ...route })
 export const ofAccounts = <Route extends Untagged>(route: Route) => ofOperators({ tag: "Accounts", ...route })
 export const ofLedger = <Route extends Untagged>(route: Route) => ofOperators({ tag: "Ledger", ...route })
 
@@ -48,20 +49,27 @@ export const NO_PRICE_LIST = notFound("No price list has this id.")
 export const NO_ASSIGNMENT = notFound("No assignment of a price list has this id.")
 export const NO_CREDIT = notFound("No credit has this id.")
 export const NO_CALL = notFound("No call has this id.")
+export const NO_SINK = notFound("No sink has this id.")
+export const NO_OPERATOR = notFound("No operator has this id, or its token is revoked.")
 
-const missing = {
-  account: NO_ACCOUNT,
-  key: NO_KEY,
-  budget: NO_BUDGET,
-  price: NO_CUSTOMER_PRICE,
-  "price list": NO_PRICE_LIST,
-  assignment: NO_ASSIGNMENT,
-  credit: NO_CREDIT,
-}
+/** The section of each kind of resource in the reference, and the error if there is none with an id. */
+const resources = {
+  account: ["Accounts", NO_ACCOUNT],
+  key: ["Accounts", NO_KEY],
+  budget: ["Accounts", NO_BUDGET],
+  price: ["Accounts", NO_CUSTOMER_PRICE],
+  "price list": ["Accounts", NO_PRICE_LIST],
+  assignment: ["Accounts", NO_ASSIGNMENT],
+  credit: ["Accounts", NO_CREDIT],
+  sink: ["Ledger", NO_SINK],
+  operator: ["Operators", NO_OPERATOR],
+} as const
 
 /** A route with the id of a resource in its path, and the error if there is none. */
-export function ofOne<Route extends Untagged>(what: keyof typeof missing, route: Route) {
-  return ofAccounts({ params: pathId(`The ${what}'s id.`), ...route, errors: [missing[what]] })
+export function ofOne<Route extends Untagged>(what: keyof typeof resources, route: Route) {
+  const [tag, missing] = resources[what]
+  const errors = [missing, ...(route.errors ?? [])]
+  return ofOperators({ tag, params: pathId(`The ${what}'s id.`), ...route, errors })
 }
 
 /** The headers of every operation that calls a model (D63). */
@@ -172,4 +180,15 @@ export function callErrors({ needed, available, remaining, fitting }: Lacking): 
     "ledger_unavailable",
     "upstream_timeout",
   ]
+}
+
+/** A route that calls a model. Its handler reads the body itself, because the key is checked first (D30). */
+export function ofCalls<Route extends Untagged>(route: Route) {
+  return described({
+    parse: "none" as const,
+    tag: "Calls",
+    credentials: ["apiKey"],
+    headers: callHeaders,
+    ...route,
+  })
 }
