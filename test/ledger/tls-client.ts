@@ -1,5 +1,5 @@
 import { connect } from "../../src/ledger/database/address.ts"
-import { DatabaseSession } from "../../src/ledger/database/session.ts"
+import { DatabaseSession } from "../../src/ledger/database/connection.ts"
 
 /** Prints, as JSON, what each URL of the command line gives with both drivers: whether it is encrypted, or the error's message. */
 
