@@ -7,8 +7,8 @@ import {
   getBudget,
 } from "../../src/ledger/accounts/budgets.ts"
 import { forgetEndUser } from "../../src/ledger/accounts/end-users.ts"
-import { differences } from "../../src/ledger/archive/account-audit.ts"
 import { audit } from "../../src/ledger/archive/audit.ts"
+import { differences } from "../../src/ledger/archive/audit-checks.ts"
 import type { DatabaseConnection } from "../../src/ledger/database/connection.ts"
 import type { Hold, HoldResult, Labels } from "../../src/ledger/entries.ts"
 import { forgetMembers } from "../../src/ledger/money/budgets.ts"

@@ -1,25 +1,28 @@
 import { type SQL, sql } from "drizzle-orm"
 import { alias, type PgColumn } from "drizzle-orm/pg-core"
-import { arrayOf } from "../database/statement.ts"
+import { NIL_ID } from "../../id.ts"
+import { amount, type RowOf, RowShape, text, word } from "../database/row-shape.ts"
+import { arrayOf, type Db, type Row } from "../database/statement.ts"
+import { countedIn, counts, inUnit, member, withScopes } from "../money/budgets.ts"
 import { type ChargedEntry, chargeOf, par } from "../money/charge.ts"
 import { priceOfCall } from "../money/customer-prices.ts"
 import { effectOf, isImmediate } from "../money/grants.ts"
 import { carriedOf, spentSince } from "../money/spending.ts"
-import { a, c, e, g, h, k, t } from "../schema/aliases.ts"
+import { a, b, c, e, g, h, k, n, t, w } from "../schema/aliases.ts"
 import { attempts } from "../schema/attempts.ts"
+import { budget_windows, budgets } from "../schema/budgets.ts"
 import { customer_prices } from "../schema/customer-prices.ts"
 import { grant_entries, grant_pins, grants } from "../schema/grants.ts"
 import { labels } from "../schema/labels.ts"
-import { seal_sums } from "../schema/sums.ts"
+import { months, seal_sums, seals } from "../schema/sums.ts"
 import { accounts, corrections, credits, ends, gateways, holds, keys, terms } from "../schema/tables.ts"
 import { type Ids, within } from "./slices.ts"
 
 /** The audit's queries. Each query about entries names the range of ids that it reads (D71). */
 
-const n = alias(attempts, "n")
+const lost = alias(attempts, "lost")
 const l = alias(labels, "l")
-const b = alias(credits, "b")
-const o = alias(grant_entries, "o")
+const paid = alias(credits, "paid")
 const r = alias(grants, "r")
 const p = alias(grant_pins, "p")
 const q = alias(terms, "q")
@@ -43,9 +46,9 @@ export const entriesWithoutHold = (ids: Ids) => sql`
 
 /** An attempt without a hold of its account (D93). It has no amount. */
 export const attemptsWithoutHold = (ids: Ids) => sql`
-  SELECT 'attempt' AS kind, ${n.account_id}, ${n.id}, '0' AS recorded, NULL AS expected
-  FROM ${attempts} ${n} LEFT JOIN ${holds} ${h} ON ${h.id} = ${n.id} AND ${within(h.id, ids)}
-  WHERE ${within(n.id, ids)} AND ${h.account_id} IS DISTINCT FROM ${n.account_id}`
+  SELECT 'attempt' AS kind, ${lost.account_id}, ${lost.id}, '0' AS recorded, NULL AS expected
+  FROM ${attempts} ${lost} LEFT JOIN ${holds} ${h} ON ${h.id} = ${lost.id} AND ${within(h.id, ids)}
+  WHERE ${within(lost.id, ids)} AND ${h.account_id} IS DISTINCT FROM ${lost.account_id}`
 
 /** Open, and below the floor of its gateway, or of a gateway that was swept or is unknown (D35). */
 export const abandoned = (ids: Ids) => sql`
@@ -152,7 +155,7 @@ export const accountsThatDiffer = (
   WITH entry AS (
     SELECT account_id, amount_nano::numeric AS balance, 0::numeric AS held FROM ${credits}
       WHERE ${inside(sql`account_id`, range)} AND ${isImmediate(credits)}
-    UNION ALL SELECT ${o.account_id}, ${effectOf(o)}, 0 FROM ${grant_entries} ${o} WHERE ${inside(sql`${o.account_id}`, range)}
+    UNION ALL SELECT ${n.account_id}, ${effectOf(n)}, 0 FROM ${grant_entries} ${n} WHERE ${inside(sql`${n.account_id}`, range)}
     UNION ALL SELECT account_id, -charge_nano, 0 FROM ${seal_sums}
       WHERE month < ${open_month}::date AND ${inside(sql`account_id`, range)}
     UNION ALL SELECT * FROM ${found("f", sums, "account_id, balance, held")}
@@ -174,11 +177,11 @@ export const accountsThatDiffer = (
  */
 export const grantsThatDiffer = (range: AccountRange) => sql`
   WITH found AS (
-    SELECT ${b.account_id}, ${b.id} AS credit_id, ${b.amount_nano} AS expected, 0::bigint AS recorded FROM ${credits} ${b}
-      JOIN ${accounts} ${a} ON ${a.id} = ${b.account_id} AND ${a.next_change_at} IS NOT NULL
-      WHERE ${b.amount_nano} > 0 AND ${b.kind} IS DISTINCT FROM 'moved' AND ${inside(sql`${b.account_id}`, range)}
-    UNION ALL SELECT ${o.account_id}, ${o.credit_id}, -${o.amount_nano}, 0 FROM ${grant_entries} ${o}
-      WHERE ${o.change} <> 'started' AND ${inside(sql`${o.account_id}`, range)}
+    SELECT ${paid.account_id}, ${paid.id} AS credit_id, ${paid.amount_nano} AS expected, 0::bigint AS recorded FROM ${credits} ${paid}
+      JOIN ${accounts} ${a} ON ${a.id} = ${paid.account_id} AND ${a.next_change_at} IS NOT NULL
+      WHERE ${paid.amount_nano} > 0 AND ${paid.kind} IS DISTINCT FROM 'moved' AND ${inside(sql`${paid.account_id}`, range)}
+    UNION ALL SELECT ${n.account_id}, ${n.credit_id}, -${n.amount_nano}, 0 FROM ${grant_entries} ${n}
+      WHERE ${n.change} <> 'started' AND ${inside(sql`${n.account_id}`, range)}
     UNION ALL SELECT ${r.account_id}, ${r.credit_id}, 0, ${r.left_nano} FROM ${grants} ${r} WHERE ${inside(sql`${r.account_id}`, range)}
     UNION ALL SELECT ${p.account_id}, ${p.credit_id}, 0, ${p.amount_nano} FROM ${grant_pins} ${p}
       WHERE ${inside(sql`${p.account_id}`, range)}
@@ -235,6 +238,112 @@ export const keysThatDiffer = (ids: readonly string[], open_month: string | null
   WHERE k.recorded <> k.expected ORDER BY k.id`
 
 /** Number of accounts, and the change of the number of open calls since a moment. */
-export const counts = (since: EntriesBeside) => sql`
+export const totals = (since: EntriesBeside) => sql`
   SELECT now() AS checked_at, (SELECT count(*)::int FROM ${accounts}) AS accounts,
     (SELECT coalesce(sum(x.open), 0)::int FROM (${changesOf(since)}) x) AS open`
+
+/** The audit's queries about budgets (D97), but not about those per minute, whose steps refill (D99). */
+
+const has_budgets = sql`${h.account_id} IN (SELECT ${budgets.account_id} FROM ${budgets})`
+const call = sql`${h.account_id}, ${h.key_id}, ${h.group_path}, ${h.labels_id}, ${h.terms_id}, ${h.held_at}`
+
+/** The changes by entries, one row each, of the calls of accounts with budgets: what is spent and held in USD, tokens and requests. */
+const budgetChangesOf = (entries: EntriesBeside) => sql`
+  SELECT ${call}, 0::bigint AS spent_nano, 0 AS spent_tokens, 0 AS spent_requests,
+    ${h.amount_nano} AS held_nano, ${h.held_tokens} AS held_tokens, 1 AS held_requests FROM ${holds} ${h}
+    WHERE ${within(h.id, entries)} AND ${at(h.held_at, entries)} AND ${has_budgets}
+  UNION ALL SELECT ${call}, ${e.charge_nano}, coalesce(${e.prompt_tokens} + ${e.completion_tokens}, 0),
+      (${e.outcome} <> 'released')::int, -${h.amount_nano}, -${h.held_tokens}, -1
+    FROM ${ends} ${e} JOIN ${holds} ${h} ON ${h.id} = ${e.id} AND ${within(h.id, entries)}
+    WHERE ${within(e.id, entries)} AND ${at(sql`${e.ended_at}`, entries)} AND ${has_budgets}
+  UNION ALL SELECT ${call}, ${c.difference_nano}, coalesce(${c.prompt_tokens} + ${c.completion_tokens}, 0)
+      - coalesce(${e.prompt_tokens} + ${e.completion_tokens}, 0), 0, 0, 0, 0
+    FROM ${corrections} ${c} JOIN ${ends} ${e} ON ${e.id} = ${c.id} AND ${within(e.id, entries)}
+      JOIN ${holds} ${h} ON ${h.id} = ${c.id} AND ${within(h.id, entries)}
+    WHERE ${within(c.id, entries)} AND ${at(sql`${c.corrected_at}`, entries)} AND ${has_budgets}`
+
+/** The name of a counter in lists: the budget's id and the member. */
+const counter = sql`concat(${w.id}, encode(convert_to(${w.member}, 'UTF8'), 'hex'))`
+
+/** Sums of the changes for each counter. By look-ups: a join can read all changes again for each counter. */
+export const budgetsIn = (entries: EntriesBeside, open_month: string | null) => sql`
+  SELECT counted.id, sum(counted.spent)::text AS spent, sum(counted.held)::text AS held
+  FROM ${withScopes(sql`(${budgetChangesOf(entries)}) s`, sql`s.terms_id`)}
+    CROSS JOIN LATERAL (SELECT ${b.id}, ${b.unit}, ${member} AS member FROM ${budgets} ${b} WHERE ${counts} OFFSET 0) b
+    CROSS JOIN LATERAL (
+      SELECT ${counter} AS id, ${inUnit(sql`s.spent_nano`, sql`s.spent_tokens`, sql`s.spent_requests`)} AS spent,
+        ${inUnit(sql`s.held_nano`, sql`s.held_tokens`, sql`s.held_requests`)} AS held
+      FROM ${budget_windows} ${w} WHERE ${w.id} = b.id AND ${w.member} = b.member AND ${w.since} <= s.held_at
+        AND ${beginsIn(w.since, open_month)} AND ${w.steps} IS NULL OFFSET 0) counted
+  GROUP BY counted.id`
+
+export const budgetsThatMayDiffer = (sums: FoundSums, open_month: string | null, since: EntriesBeside) => sql`
+  SELECT ${counter} AS id FROM ${budget_windows} ${w} LEFT JOIN (${budgetsIn(since, open_month)}) later ON later.id = ${counter}
+    LEFT JOIN ${found("f", sums, "id, spent, held", "text")} ON f.id = ${counter}
+  WHERE ${beginsIn(w.since, open_month)} AND ${w.steps} IS NULL AND (
+    ${w.spent} <> ${w.carried} + coalesce(f.spent, 0) + coalesce(later.spent::numeric, 0)
+    OR ${w.held} <> coalesce(f.held, 0) + coalesce(later.held::numeric, 0))
+  ORDER BY 1`
+
+/** Those of these counters that differ from the calls of their window, each in one snapshot. Tokens and requests count as if each were a USD. */
+export const budgetsThatDiffer = (ids: readonly string[], open_month: string | null) => sql`
+  SELECT pair.kind, ${w.account_id}, ${w.id}, (pair.recorded * s.unit)::text AS recorded, (pair.expected * s.unit)::text AS expected
+  FROM ${budgets} ${b} CROSS JOIN LATERAL (SELECT CASE ${b.unit} WHEN 'usd' THEN 1 ELSE 1000000000 END AS unit OFFSET 0) s
+    CROSS JOIN LATERAL ${countedIn(sql`${budget_windows}`)} counted
+    JOIN ${budget_windows} ${w} ON ${w.id} = ${b.id} AND ${w.member} = counted.member
+    CROSS JOIN LATERAL (VALUES ('budget_spent', ${w.spent}::numeric, ${w.carried}::numeric + counted.spent),
+      ('budget_held', ${w.held}::numeric, counted.held::numeric)) AS pair (kind, recorded, expected)
+  WHERE ${b.id} = ANY (${arrayOf([...new Set(ids.map((id) => id.slice(0, 36)))], (id) => id)}::uuid[])
+    AND ${counter} = ANY (${arrayOf(ids, (id) => id)}::text[]) AND ${beginsIn(w.since, open_month)} AND ${w.steps} IS NULL AND pair.recorded <> pair.expected
+  ORDER BY ${w.id}, pair.kind`
+
+const m = alias(months, "m")
+const s = alias(seals, "s")
+
+const difference = new RowShape({
+  kind: word(["balance", "held", "spent", "budget"]),
+  /** The key for `spent`, the budget for `budget`, in its unit; otherwise the account. */
+  id: text,
+  recorded_nano: amount,
+  expected_nano: amount,
+})
+
+export type Difference = RowOf<typeof difference>
+
+/** The audit of one account, in one snapshot (D55): its entries, with the seals of sealed months, its spending limits and budgets. */
+const question = (account_id: string) => {
+  const id = sql`${account_id}::uuid`
+  const since = sql`${k.spent_since}`
+  const spent = spentSince({ id: sql`${k.id}`, account_id: id, since, period: sql`${k.spend_period}` })
+  return sql`
+  WITH open AS MATERIALIZED (
+    SELECT coalesce(${m.from_id}, ${NIL_ID}) AS from_id, ${m.month} FROM ${months} ${m}
+    WHERE NOT EXISTS (SELECT FROM ${seals} ${s} WHERE ${s.month} = ${m.month}) ORDER BY ${m.month} LIMIT 1
+  ), entry AS (
+    SELECT amount_nano::numeric AS balance, 0::numeric AS held FROM ${credits} WHERE account_id = ${id} AND ${isImmediate(credits)}
+    UNION ALL SELECT ${effectOf(n)}, 0 FROM ${grant_entries} ${n} WHERE ${n.account_id} = ${id}
+    UNION ALL SELECT -charge_nano, 0 FROM ${seal_sums} WHERE account_id = ${id} AND month < (SELECT month FROM open)
+    UNION ALL SELECT -coalesce(${c.charge_nano}, ${e.charge_nano}, 0), CASE WHEN ${e.id} IS NULL THEN ${h.amount_nano} ELSE 0 END
+    FROM ${holds} ${h} LEFT JOIN ${ends} ${e} ON ${e.id} = ${h.id} LEFT JOIN ${corrections} ${c} ON ${c.id} = ${h.id}
+    WHERE ${h.account_id} = ${id} AND ${h.id} >= (SELECT from_id FROM open)
+  ), found AS (
+    SELECT pair.kind, ${a.id}, pair.recorded, pair.expected FROM ${accounts} ${a}
+    CROSS JOIN (SELECT coalesce(sum(balance), 0) AS balance, coalesce(sum(held), 0) AS held FROM entry) j
+    CROSS JOIN LATERAL (VALUES ('balance', ${a.balance_nano}, j.balance), ('held', ${a.held_nano}, j.held))
+      AS pair (kind, recorded, expected)
+    WHERE ${a.id} = ${id}
+    UNION ALL SELECT 'spent', ${k.id}, ${k.spent_nano}, ${spent} FROM ${keys} ${k}
+    WHERE ${k.account_id} = ${id} AND ${k.spend_limit_nano} IS NOT NULL
+      AND ${since} >= (SELECT month::timestamp AT TIME ZONE 'UTC' FROM open)
+    UNION ALL SELECT 'budget', ${w.id}, ${w.spent} + ${w.held}, ${w.carried} + counted.spent + counted.held
+    FROM ${budgets} ${b} CROSS JOIN LATERAL ${countedIn(sql`${budget_windows}`)} counted
+      JOIN ${budget_windows} ${w} ON ${w.id} = ${b.id} AND ${w.member} = counted.member
+    WHERE ${b.account_id} = ${id} AND ${w.steps} IS NULL AND ${w.since} >= (SELECT month::timestamp AT TIME ZONE 'UTC' FROM open)
+  )
+  SELECT kind, id, recorded::text AS recorded_nano, expected::text AS expected_nano FROM found WHERE recorded <> expected ORDER BY kind, id`
+}
+
+export async function differences(database: Db, account_id: string): Promise<readonly Difference[]> {
+  const rows = await database.execute<Row>(question(account_id))
+  return rows.map((row) => difference.read(row))
+}

@@ -9,7 +9,6 @@ import { budgets } from "../schema/budgets.ts"
 import { months, seals } from "../schema/sums.ts"
 import { accounts } from "../schema/tables.ts"
 import * as checks from "./audit-checks.ts"
-import { budgetsIn, budgetsThatDiffer, budgetsThatMayDiffer } from "./budget-checks.ts"
 import { type Ids, readLong, readSlice, slicesOf, WorkPace } from "./slices.ts"
 import { type Violation, type ViolationRow, Violations } from "./violations.ts"
 
@@ -173,7 +172,7 @@ class Auditing {
     await this.#compareCounters(since)
     for await (const range of this.#ranges()) await this.#compareAccounts(range, since)
     const [summary] = await this.#read<{ checked_at: string; accounts: number; open: number }>(
-      checks.counts(since),
+      checks.totals(since),
     )
     if (summary === undefined) throw new Error("the audit returned nothing")
     const found = [...Object.values(this.#found), ...this.#of_calls.map(({ found }) => found)]
@@ -203,7 +202,7 @@ class Auditing {
     }
     const { from_month } = this.#parts
     if (this.#has_limits) await this.#addTo(this.#spent, checks.spentBefore(slice, from_month))
-    if (this.#has_budgets) await this.#addTo(this.#budgets, budgetsIn(slice, from_month))
+    if (this.#has_budgets) await this.#addTo(this.#budgets, checks.budgetsIn(slice, from_month))
     for (const { check, found } of this.#of_calls) await this.#collect(found, check(slice), readSlice)
     return sums.reduce((total, { calls }) => total + calls, 0)
   }
@@ -220,8 +219,8 @@ class Auditing {
     const suspected = checks.keysThatMayDiffer(this.#spent, from_month, since)
     await this.#recompute(keys, suspected, (ids) => checks.keysThatDiffer(ids, from_month))
     if (!this.#has_budgets) return
-    const suspects = budgetsThatMayDiffer(this.#budgets, from_month, since)
-    await this.#recompute(budgets, suspects, (ids) => budgetsThatDiffer(ids, from_month))
+    const suspects = checks.budgetsThatMayDiffer(this.#budgets, from_month, since)
+    await this.#recompute(budgets, suspects, (ids) => checks.budgetsThatDiffer(ids, from_month))
   }
 
   async #recompute(into: Violations, question: SQL, differ: (ids: readonly string[]) => SQL): Promise<void> {

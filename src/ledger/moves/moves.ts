@@ -1,6 +1,6 @@
 import { type SQL, sql } from "drizzle-orm"
 import { NIL_ID, nextId } from "../../id.ts"
-import { type Difference, differences } from "../archive/account-audit.ts"
+import { type Difference, differences } from "../archive/audit-checks.ts"
 import { withDeadline } from "../database/deadline.ts"
 import type { Db } from "../database/statement.ts"
 import type { Move } from "./move-statements.ts"
