@@ -1,6 +1,5 @@
 import { recordOf } from "../kinds.ts"
 import { type OperationName, operationNames } from "../wire/call.ts"
-import { countedTokens } from "../wire/embeddings-request.ts"
 import { invalidField } from "../wire/fault.ts"
 import {
   BETAS,
@@ -24,6 +23,7 @@ import {
   rowsByName,
 } from "../wire/known-fields.ts"
 import { type MediaKind, mediaIn, PICTURE_ELSEWHERE } from "../wire/media.ts"
+import { countedTokens } from "../wire/requests.ts"
 import { isObject, type JsonObject } from "../wire/usage.ts"
 import { type Described, Description } from "./described.ts"
 

@@ -6,7 +6,7 @@ import { itemsOf, ResponsesLargeOutput, responseBytes } from "../meter/responses
 import { ResponsesReading, responseUsage } from "../meter/responses-reading.ts"
 import { isBodyShown, refusalError } from "../upstream/refusal.ts"
 import { FieldTexts } from "../wire/json.ts"
-import { parseResponses, type ResponsesRequest } from "../wire/responses-request.ts"
+import { parseResponses, type ResponsesRequest } from "../wire/requests.ts"
 import { isObject, type JsonObject } from "../wire/usage.ts"
 import { ResponseAssembly } from "./assembled.ts"
 import type { EventForm, OperationOn } from "./operation.ts"

@@ -31,7 +31,7 @@ import {
 } from "../wire/count-tokens.ts"
 import { count, nullable, open, text } from "../wire/field.ts"
 import { FieldTexts, readLargeBody } from "../wire/json.ts"
-import { MessagesRequest } from "../wire/messages-request.ts"
+import { MessagesRequest } from "../wire/requests.ts"
 import { recordedAttempts, traceOf } from "./call-record.ts"
 import { answering, modelCall } from "./model-calls.ts"
 import { rateHeaders } from "./rate-headers.ts"

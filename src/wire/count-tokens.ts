@@ -1,9 +1,9 @@
 import { type Static, Type } from "@sinclair/typebox"
 import { TypeCompiler } from "@sinclair/typebox/compiler"
 import { GatewayError } from "../errors.ts"
-import { Messages, ModelName, parserOf } from "./chat-request.ts"
 import { EXPECTED } from "./fault.ts"
 import { knownFields } from "./known-fields.ts"
+import { Messages, ModelName, parserOf } from "./requests.ts"
 
 /** Fields that only generation uses. They are removed before a token count is forwarded (spec 4.3 rule 3). */
 export const generationFields: readonly string[] = [...knownFields("count").meanings.keys()]

@@ -2,12 +2,9 @@ import { type Static, type TObject, Type } from "@sinclair/typebox"
 import { CallBody } from "./admin.ts"
 import { OwnBudget } from "./budget-bodies.ts"
 import { type OperationName, operationNames } from "./call.ts"
-import { ChatRequest, ModelName } from "./chat-request.ts"
-import { EmbeddingsRequest } from "./embeddings-request.ts"
 import { EXPECTED, invalidField } from "./fault.ts"
 import { nullable, oneOf } from "./field.ts"
-import { MessagesRequest } from "./messages-request.ts"
-import { ResponsesRequest } from "./responses-request.ts"
+import { ChatRequest, EmbeddingsRequest, MessagesRequest, ModelName, ResponsesRequest } from "./requests.ts"
 
 const EXPECTED_OPERATION = `one of ${operationNames.join(", ")}`
 

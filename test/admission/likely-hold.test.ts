@@ -5,7 +5,7 @@ import { describe as describeRequest } from "../../src/admission/describe.ts"
 import { promptBound } from "../../src/admission/quote.ts"
 import { messages } from "../../src/operations/messages.ts"
 import { PICTURE_ELSEWHERE } from "../../src/wire/media.ts"
-import { parseMessages } from "../../src/wire/messages-request.ts"
+import { parseMessages } from "../../src/wire/requests.ts"
 import { aModel, quoteOf } from "./model.ts"
 
 const ROOT = `${import.meta.dir}/../..`

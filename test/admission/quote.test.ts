@@ -4,7 +4,7 @@ import { largestMaxTokens, moneyRefusal, type Quote } from "../../src/admission/
 import type { Model } from "../../src/config/config.ts"
 import { ceilToNano, heldFor, type Price } from "../../src/money.ts"
 import { chat as operation } from "../../src/operations/chat.ts"
-import { type ChatRequest, parseChat } from "../../src/wire/chat-request.ts"
+import { type ChatRequest, parseChat } from "../../src/wire/requests.ts"
 import { priceOf } from "../support/price.ts"
 import { png } from "./files.ts"
 import { aModel, quoteOf } from "./model.ts"

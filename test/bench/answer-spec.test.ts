@@ -14,7 +14,7 @@ import { scenarios } from "../../bench/scenarios.ts"
 import { specsOf } from "../../bench/suite.ts"
 import { loadConfig } from "../../src/config/load.ts"
 import { readUsage } from "../../src/usage/reading.ts"
-import { parseChat } from "../../src/wire/chat-request.ts"
+import { parseChat } from "../../src/wire/requests.ts"
 
 const size = { name: "full", rounds: 5, measure_ms: 3000, warm_ms: 500 } as const
 

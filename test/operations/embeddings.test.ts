@@ -7,7 +7,7 @@ import { embeddings } from "../../src/operations/embeddings.ts"
 import { decide } from "../../src/settlement/decide.ts"
 import { priceVerdict } from "../../src/settlement/price.ts"
 import { ANY_USAGE } from "../../src/usage/reading.ts"
-import { parseEmbeddings } from "../../src/wire/embeddings-request.ts"
+import { parseEmbeddings } from "../../src/wire/requests.ts"
 import { aModel, quoteOf } from "../admission/model.ts"
 
 const price: Price = { input_pico: 20_000n, cached_input_pico: 20_000n, output_pico: 0n, per_call_nano: 0n }

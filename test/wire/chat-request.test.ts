@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test"
-import { MAX_MESSAGES, parseChat, wantsUsage } from "../../src/wire/chat-request.ts"
+import { MAX_MESSAGES, parseChat, wantsUsage } from "../../src/wire/requests.ts"
 import { refusalOf } from "../support/refusal.ts"
 
 const message = { role: "user", content: "hello" }

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test"
 import { GatewayError } from "../../src/errors.ts"
-import { countedTokens, type EmbeddingsRequest, parseEmbeddings } from "../../src/wire/embeddings-request.ts"
 import { readJsonBody } from "../../src/wire/json.ts"
+import { countedTokens, type EmbeddingsRequest, parseEmbeddings } from "../../src/wire/requests.ts"
 
 const INPUT = "a string, a list of strings, a list of token numbers, or a list of such lists, not empty"
 

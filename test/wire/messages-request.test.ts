@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test"
-import { parseMessages } from "../../src/wire/messages-request.ts"
+import { parseMessages } from "../../src/wire/requests.ts"
 import { refusalOf } from "../support/refusal.ts"
 
 const request = { model: "m", max_tokens: 9, messages: [{ role: "user", content: "hello" }] }

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test"
-import { MAX_ITEMS, parseResponses } from "../../src/wire/responses-request.ts"
+import { MAX_ITEMS, parseResponses } from "../../src/wire/requests.ts"
 import { refusalOf } from "../support/refusal.ts"
 
 const message = { role: "user", content: "hello" }
