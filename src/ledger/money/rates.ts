@@ -21,7 +21,7 @@ export function stepsAt(row: "w" | "x", amount: SQL, moment: SQL): SQL {
   return sql`CASE ${b.period} WHEN 'minute' THEN tollgate.refilled(${of}.steps, ${of}.step_at, ${amount}, ${moment}) END`
 }
 
-/** The steps `r`, and the rest that `countRates` reads, as columns of `windows`, at the moment of the account's clock `o`. */
+/** The steps `r`, and the rest that `countRates` reads, as columns of `windows`, by the account's clock `o`. */
 export const rateColumnsNow =
   sql.raw(`r.steps, tollgate.step_start(o.moment) AS step_at, tollgate.unrefilled(r.steps) AS level,
     CASE WHEN x.waiting_until > o.moment THEN x.waiting_amount END AS waiting, x.waiting_until`)
