@@ -11,6 +11,8 @@ import { isPrivate } from "./private-address.ts"
 /** Longest wait for an answer, from the lookup of the name to the status. */
 const ANSWER_MS = 15_000
 const READ_BYTES = 16_384
+/** The most informational answers before the real one. Without a limit, a receiver could keep the event loop busy with them. */
+const MAX_INFORMATIONAL = 16
 
 export interface SinkRequest {
   readonly url: string
@@ -36,6 +38,10 @@ export function faultOfUrl(text: string, allow_private: boolean): string | null 
 
 class PrivateAddress extends Error {
   override readonly name = "PrivateAddress"
+}
+
+class TooManyInformational extends Error {
+  override readonly name = "TooManyInformational"
 }
 
 /** Only the addresses that the name has at the time of the connection count, and each of them must be public. */
@@ -90,6 +96,11 @@ function send(
       if (parts.reduce((sum, { length }) => sum + length, 0) >= READ_BYTES) done()
     })
     answer.on("end", done)
+  })
+  let informational = 0
+  request.on("information", () => {
+    informational += 1
+    if (informational > MAX_INFORMATIONAL) request.destroy(new TooManyInformational())
   })
   // Without a listener nothing else is emitted, and the sink would wait for ever.
   request.on("upgrade", ({ statusCode: status = 101 }, socket) => {

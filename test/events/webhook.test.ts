@@ -105,6 +105,24 @@ test("D96: a receiver that wants another protocol has not taken the event", asyn
   server.stop(true)
 })
 
+test.each(["100 Continue", "103 Early Hints"])(
+  "D96: a receiver that sends %s again and again is unreachable, and is not read on",
+  async (status) => {
+    const server = Bun.listen({
+      hostname: "127.0.0.1",
+      port: 0,
+      socket: {
+        data: (socket) => {
+          socket.write(`HTTP/1.1 ${status}\r\n\r\n`.repeat(17))
+        },
+      },
+    })
+    const answer = await send(`http://127.0.0.1:${server.port}/`, true)
+    expect(answer).toEqual({ reason: "unreachable (TooManyInformational)" })
+    server.stop(true)
+  },
+)
+
 test("D96: redirects are not followed, and the body of an answer is not read", async () => {
   const asked: string[] = []
   const server = Bun.serve({
