@@ -23,34 +23,28 @@ describe("D5 a JSON answer that is not kept says the same as one that is", () =>
     ["usage behind the choices", `{"choices":[{"message":{"content":"Hello"}}],${usage}}`],
     ["usage before the choices", `{${usage},"choices":[{"message":{"content":"Hello"}}]}`],
     ["usage twice: the last", `{"usage":{"prompt_tokens":1},${usage}}`],
-    ["usage that is null", '{"usage":null}'],
-    ["usage that is a text", '{"usage":"9, 2"}'],
     ["usage that is invalid", '{"usage":{"prompt_tokens":-1,"completion_tokens":2}}'],
     ["usage of a choice is none", `{"choices":[{${usage}}]}`],
     ["a service tier", '{"service_tier":"flex","choices":[{"service_tier":"x"}]}'],
     ["a service tier of the usage", '{"service_tier":null,"usage":{"service_tier":"priority"}}'],
+    ["reasoning, said twice", said({ reasoning_content: "abc", reasoning: "abc", content: "d" })],
     ["a service tier beside that of the usage", '{"usage":{"service_tier":"x"},"service_tier":"flex"}'],
     ["a service tier that is none", '{"service_tier":{"a":"flex"}}'],
     ["an escaped key", '{"us\\u0061ge":1}'],
     ["escapes", said({ content: 'a"b\\c\n\té' })],
     ["escapes of four digits", '{"choices":[{"message":{"content":"\\u00e9x\\ud83d\\ude00"}}]}'],
-    ["brackets within strings", said({ content: "}]{[:,", refusal: '"' })],
     ["several choices", '{"choices":[{"message":{"content":"ab"}},{"text":"c"},{"delta":{"content":"d"}}]}'],
     ["tool calls", said({ tool_calls: [{ id: "call_1", function: { name: "f", arguments: '{"a":1}' } }] })],
-    ["reasoning, said twice", said({ reasoning_content: "abc", reasoning: "abc", content: "d" })],
     [
       "ids, types and roles",
       said({ id: "x", role: "assistant", parts: [{ type: "x", media_type: "y", say: "z" }] }),
     ],
     ["data", said({ images: [{ image_url: { url: "x".repeat(130) } }] })],
-    ["lists of texts", said({ content: ["ab", ["c"], { text: ["d"] }] })],
     ["log probabilities are no output", '{"choices":[{"logprobs":{"content":[{"token":"abc"}]}}]}'],
-    ["text outside of choices", '{"content":"abc","message":{"content":"abc"}}'],
     [
       "white space and a BOM",
       `\ufeff \r\n{"choices" : [ { "message" : { "content" : "ab" } } ] , ${usage} } \n`,
     ],
-    ["the empty object", "{}"],
   ]
   test.each(rows)("%s, at every cut", (_, text) => {
     const payload = parsePayload(text.replace("\ufeff", "")) ?? {}
@@ -71,9 +65,7 @@ describe("D5 a JSON answer that is not kept says the same as one that is", () =>
   const other: [string, string][] = [
     ["HTML", "<html>{}</html>"],
     ["a list", "[{}]"],
-    ["a text", '"{}"'],
     ["two objects", "{}{}"],
-    ["more behind it", "{} x"],
     ["one bracket too many", "{}}"],
   ]
   test.each(other)("%s is no object", (_, text) => {

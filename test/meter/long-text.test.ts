@@ -114,12 +114,10 @@ describe("D7 which events need not be decoded", () => {
   const content = (text: string) => chat(`"delta":{"content":"${text}"}`)
   const rows: [string, string, boolean][] = [
     ["a long text", content("x".repeat(LONG)), true],
-    ["a shorter one", content("x".repeat(LONG - 1)), false],
     ["a long text behind short ones", content(`a","b":"${"x".repeat(LONG)}`), true],
     ["a long text behind too many", content(`${'a","b":"'.repeat(100)}${"x".repeat(LONG)}`), false],
     ["an escape", content(`\\n${"x".repeat(LONG)}`), false],
     ["a character of two bytes", content(`${"x".repeat(LONG)}ä`), false],
-    ["a control character, which is no JSON", content(`${"x".repeat(LONG)}\t`), false],
     ["white space between two strings", content(`a"${" ".repeat(LONG)},"b":"c`), false],
     ["a number between two strings", content(`a","b":${"1".repeat(LONG)},"c":"d`), false],
   ]

@@ -37,7 +37,6 @@ describe("what one event is", () => {
     ["D4 [DONE]", "[DONE]", DONE],
     ["D4 [DONE] in white space", " [DONE] ", DONE],
     ["D7 output", text("hi"), chunk(true, false)],
-    ["D7 output of white space", text(" "), chunk(true, false)],
     ["D1 usage beside output", `{"choices":[{"delta":{"content":"hi"}}],${usage}}`, chunk(true, true)],
     [
       "D1 usage beside a finish",
@@ -46,7 +45,6 @@ describe("what one event is", () => {
     ],
     ["D24 usage only", `{"choices":[],${usage}}`, chunk(false, true, true)],
     ["D24 usage only, no choices at all", `{${usage}}`, chunk(false, true, true)],
-    ["D24 usage only, null choices", `{"choices":null,${usage}}`, chunk(false, true, true)],
     ["D24 usage only, invalid", '{"choices":[],"usage":{"prompt_tokens":-1}}', chunk(false, false, true)],
     [
       "D24 usage beside a choice that says nothing",
@@ -58,7 +56,6 @@ describe("what one event is", () => {
       `{"choices":[{"index":0,"delta":{"role":"assistant"}}],${usage}}`,
       chunk(false, true, false, false),
     ],
-    ["D24 usage of x_groq", `{"choices":[],"x_groq":{${usage}}}`, chunk(false, true, true)],
     ["D24 usage of a choice", `{"choices":[{"delta":{},${usage}}]}`, chunk(false, true, true, false)],
     [
       "D24 invalid usage beside output",
@@ -71,23 +68,13 @@ describe("what one event is", () => {
     ["D2 0/0 is valid where it stands", usageOnly(0, 0), chunk(false, true, true)],
 
     ["a comment", null, NOTHING],
-    ["empty data", "", NOTHING],
-    ["white space", " \t ", NOTHING],
-    ["D7 no JSON", "hello", NOTHING],
     ["D7 truncated JSON", text("hi").slice(0, -1), NOTHING],
-    ["D7 two objects", `${text("hi")}${text("hi")}`, NOTHING],
     ["D7 an object after a BOM that is not the stream's", `\ufeff${text("hi")}`, NOTHING],
-    ["D7 a list", `[${text("hi")}]`, NOTHING],
-    ["D7 null", "null", NOTHING],
     ["D7 a string", '"[DONE]"', NOTHING],
-    ["D7 a number", "1e400", NOTHING],
     ["D4 not quite [DONE]", "[done]", NOTHING],
-    ["D4 not quite [DONE]: more behind", "[DONE] {}", NOTHING],
     ["brackets without end", "[".repeat(100_000), NOTHING],
-    ["D7 an empty object", "{}", chunk(false, false)],
     ["D7 role only", '{"choices":[{"delta":{"role":"assistant","content":""}}]}', chunk(false, false)],
     ["D7 finish only", finish(), chunk(false, false)],
-    ["a ping", '{"type":"ping"}', chunk(false, false)],
     ["objects nested deep", `{"choices":${"[".repeat(30_000)}${"]".repeat(30_000)}}`, chunk(false, false)],
     [
       "D41 objects nested deep in a large event",
@@ -98,14 +85,11 @@ describe("what one event is", () => {
     ["D87 usage under a choice", `{"choices":[{"index":0,${usage}}]}`, chunk(false, true, true, false)],
 
     ["D10 an error object", '{"error":{"message":"no"}}', ERROR],
-    ["D10 an empty error object", '{"error":{}}', ERROR],
     ["D10 an error string", '{"error":"no"}', ERROR],
     ["D10 an error beside choices", '{"error":{},"choices":[{"delta":{"content":"hi"}}]}', ERROR],
     ["D10 an error beside usage", `{"error":{},"choices":[],${usage}}`, { ...ERROR, trusted_usage: true }],
-    ["D10 an error beside invalid usage", '{"error":{},"usage":{}}', ERROR],
     ["D10 error: null is none", '{"error":null,"choices":[{"delta":{"content":"hi"}}]}', chunk(true, false)],
     ["D10 nor is an empty one", '{"error":"","choices":[{"delta":{"content":"hi"}}]}', chunk(true, false)],
-    ["D10 nor is false", '{"error":false,"choices":[{"delta":{"content":"hi"}}]}', chunk(true, false)],
     ["D10 an error of a choice is none", '{"choices":[{"error":{"code":1}}]}', chunk(false, false)],
     ["D10 an error under __proto__ is none", '{"__proto__":{"error":{}}}', chunk(false, false)],
   ]
@@ -122,10 +106,8 @@ describe("D4, D8 what makes usage final and a stream complete", () => {
     ["usage with the finish", [`{"choices":[{"delta":{},"finish_reason":"stop"}],${usage}}`], true, true],
     ["usage after the finish", [finish(), textUsing("", 9, 2)], true, true],
     ["every choice finished, no usage", [text("a"), finish()], false, true],
-    ["two choices, both finished", [text("a", 0), text("b", 1), finish(1), finish(0)], false, true, 2],
     ["more choices than were requested", [text("b", 1), finish(0)], false, true],
     ["a choice that goes on after its finish", [finish(), text("a")], false, true],
-    ["a finish told twice", [text("a"), finish(), finish()], false, true],
     [
       "choices without an index: their place",
       ['{"choices":[{},{"finish_reason":"stop"}]}', finish(0)],
@@ -138,8 +120,6 @@ describe("D4, D8 what makes usage final and a stream complete", () => {
       false,
       true,
     ],
-    ["an index below zero: its place", ['{"choices":[{"index":-1}]}', finish(0)], false, true],
-    ["an index that is no whole number: its place", ['{"choices":[{"index":0.5}]}', finish(0)], false, true],
     ["an index beyond all: its place", ['{"choices":[{"index":1e300}]}', finish(0)], false, true],
     ["128 choices", [...Array(128).keys()].map(finish), false, true, 128],
 
@@ -149,9 +129,7 @@ describe("D4, D8 what makes usage final and a stream complete", () => {
     ["usage with the finish of one of two", [text("b", 1), finish(0), textUsing("", 9, 2)], false, false, 2],
     ["one of two finished", [text("a", 0), text("b", 1), finish(1)], false, false, 2],
     ["one of two delivered", [text("a"), finish()], false, false, 2],
-    ["one of two finished twice", [finish(), finish()], false, false, 2],
     ["an empty finish_reason", ['{"choices":[{"finish_reason":""}]}'], false, false],
-    ["a finish_reason that is no string", ['{"choices":[{"finish_reason":true}]}'], false, false],
     ["a null finish_reason", ['{"choices":[{"finish_reason":null}]}'], false, false],
     ["invalid usage with empty choices", ['{"choices":[],"usage":{}}'], false, false],
     ["D2 a 0/0 beside output", [text("a"), usageOnly(0, 0)], false, false],
@@ -170,9 +148,7 @@ describe("which usage of a stream counts, and what came after it", () => {
     [
       ["D4 the last valid one", [textUsing("ab", 9, 1), textUsing("cd", 9, 2)], [9, 2], 4, 0],
       ["D4 never the sum", [usageOnly(9, 2), usageOnly(9, 2)], [9, 2], 0, 0],
-      ["D4 the last, though it is less", [usageOnly(9, 5), usageOnly(9, 2)], [9, 2], 0, 0],
       ["D4 an invalid one erases nothing", [usageOnly(9, 2), usageOnly(-1, 2)], [9, 2], 0, 0],
-      ["D4 a null one erases nothing", [usageOnly(9, 2), '{"usage":null}'], [9, 2], 0, 0],
       ["D8 text in later events", [textUsing("ab", 9, 1), text("cde"), text("f")], [9, 1], 6, 4],
       ["D8 text of its own event is before it", [text("a"), textUsing("bc", 9, 1)], [9, 1], 3, 0],
       [
@@ -210,7 +186,6 @@ describe("which usage of a stream counts, and what came after it", () => {
       ["no usage", [text("abc"), finish()], "missing", 3, 0],
       ["null usage", ['{"usage":null}'], "missing", 0, 0],
       ["invalid usage", [usageOnly(-1, 2)], "invalid", 0, 0],
-      ["invalid usage, then null", [usageOnly(-1, 2), '{"usage":null}'], "invalid", 0, 0],
       ["D4 usage after [DONE]", [text("abc"), "[DONE]", usageOnly(9, 2)], "missing", 3, 0],
       ["D4 output after [DONE]", ["[DONE]", text("abc")], "missing", 0, 0],
       ["D8 usage and output after an error", ['{"error":{}}', text("abc"), usageOnly(9, 2)], "missing", 0, 0],
@@ -260,13 +235,6 @@ test("after [DONE] or an error every event is nothing", () => {
   }
 })
 
-test("evidence may be asked for at any time, and says the ending it was asked for", () => {
-  const reading = readAll([text("a")])
-  expect(reading.evidence("gateway_lost")).toMatchObject({ ending: "gateway_lost", output_bytes: 1 })
-  reading.read(text("b"))
-  expect(reading.evidence("completed")).toMatchObject({ ending: "completed", output_bytes: 2 })
-})
-
 test("very many choices in one event", () => {
   const reading = readAll([`{"choices":[${'{"text":"a"},'.repeat(299_999)}{"text":"a"}]}`])
   expect(reading.evidence("completed").output_bytes).toBe(300_000)
@@ -292,62 +260,31 @@ describe("D5 a JSON answer", () => {
   const hello = '"choices":[{"index":0,"message":{"role":"assistant","content":"hello"}}]'
   const rows: [string, string | number[], Partial<JsonEvidence>][] = [
     ["rule 1 usage", `{${hello},${usage}}`, object(nineAndTwo, 5)],
-    ["rule 1 usage alone", `{${usage}}`, object(nineAndTwo, 0)],
     ["rule 1 in white space", ` \r\n\t{${hello},${usage}}\n `, object(nineAndTwo, 5)],
     ["rule 1 after a BOM", `\ufeff{${hello},${usage}}`, object(nineAndTwo, 5)],
     ["rule 2 no usage", `{${hello}}`, object({ state: "missing" }, 5)],
-    ["rule 2 null usage", `{${hello},"usage":null}`, object({ state: "missing" }, 5)],
     ["rule 2 invalid usage", `{${hello},"usage":{"prompt_tokens":"9"}}`, object({ state: "invalid" }, 5)],
     ["rule 2 an empty object", "{}", object({ state: "missing" }, 0)],
-    ["rule 2 an object of other things", '{"a":[1]}', object({ state: "missing" }, 0)],
     ["rule 2 a duplicated usage: the last wins", `{"usage":{},${usage}}`, object(nineAndTwo, 0)],
     ["rule 2 usage under __proto__", `{"__proto__":{${usage}}}`, object({ state: "missing" }, 0)],
     ["D10 error: null is none", `{"error":null,${usage}}`, object(nineAndTwo, 0)],
     ["D10 nor is an empty one", `{"error":"","choices":[]}`, object({ state: "missing" }, 0)],
     ["D10 an error beside choices is none", `{"error":{},${hello},${usage}}`, object(nineAndTwo, 5)],
 
-    ["rule 3 no body", "", only("blank")],
     ["rule 3 white space", " \r\n\t ", only("blank")],
-    ["rule 3 a BOM", "\ufeff", only("blank")],
     ["rule 3 a BOM and white space", "\ufeff\n", only("blank")],
-    ["rule 3 white space that JSON does not know", "\u00a0\u2028", only("blank")],
     ["rule 3 HTML", "<html></html>", only("malformed")],
-    ["rule 3 truncated", `{${hello},${usage}`, only("malformed")],
     ["rule 3 a list", `[{${usage}}]`, only("malformed")],
-    ["rule 3 an empty list", "[]", only("malformed")],
-    ["rule 3 null", "null", only("malformed")],
     ["rule 3 a string", '"x"', only("malformed")],
-    ["rule 3 a number", "1", only("malformed")],
-    ["rule 3 true", "true", only("malformed")],
-    ["rule 3 two objects", "{}{}", only("malformed")],
     ["rule 3 an object and more", "{}x", only("malformed")],
-    ["rule 3 a comment", "{}//", only("malformed")],
-    ["rule 3 single quotes", "{'a':1}", only("malformed")],
-    ["rule 3 a trailing comma", '{"a":1,}', only("malformed")],
-    ["rule 3 NaN", '{"a":NaN}', only("malformed")],
     ["rule 3 an event stream", `data: {${usage}}\n\n`, only("malformed")],
-    ["rule 3 NUL bytes", "\0\0", only("malformed")],
     ["rule 3 brackets without end", "[".repeat(100_000), only("malformed")],
     ["rule 3 bad UTF-8", [0x7b, 0x22, 0xff, 0x22, 0x3a, 0x31, 0x7d], only("malformed")],
-    ["rule 3 an overlong form", [0x7b, 0x22, 0xc0, 0x80, 0x22, 0x3a, 0x31, 0x7d], only("malformed")],
-    [
-      "rule 3 an encoded surrogate",
-      [0x7b, 0x22, 0xed, 0xa0, 0x80, 0x22, 0x3a, 0x31, 0x7d],
-      only("malformed"),
-    ],
     ["rule 3 half a character", [0x7b, 0x7d, 0xf0, 0x9f], only("malformed")],
-    ["rule 3 half a BOM", [0xef, 0xbb], only("malformed")],
-    ["rule 3 UTF-16", [0xff, 0xfe, 0x7b, 0x00, 0x7d, 0x00], only("malformed")],
     ["rule 3 two BOMs and an object", "\ufeff\ufeff{}", only("malformed")],
     ["D10 an error object", '{"error":{"message":"no"}}', only("error")],
-    ["D10 an error string", '{"error":"no"}', only("error")],
     ["D10 an error and no choices", '{"error":{},"choices":[]}', only("error")],
     ["rule 1, D10 an error beside usage", `{"error":{},${usage}}`, object(nineAndTwo, 0)],
-    [
-      "rule 1, D10 an error and no choices beside usage",
-      `{"error":"x","choices":[],${usage}}`,
-      object(nineAndTwo, 0),
-    ],
     ["D10 an error beside invalid usage", '{"error":{},"usage":{}}', only("error")],
   ]
   const bodyOf = (body: string | number[]) =>

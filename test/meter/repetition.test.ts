@@ -49,8 +49,6 @@ const SAID_B = said({ content: "b" })
 describe("D7 events that differ from one before in nothing but their text", () => {
   const rows: [string, string[], number][] = [
     ["plain text", ["a", "bc", " d ", "~"].map((content) => said({ content })), 3],
-    ["no text", ["a", "", "b"].map((content) => said({ content })), 1],
-    ["reasoning", ["a", "bc"].map((reasoning_content) => said({ reasoning_content })), 1],
     [
       "text after reasoning",
       [said({ reasoning: "a" }), ...["b", "c"].map((content) => said({ content }))],
@@ -59,7 +57,6 @@ describe("D7 events that differ from one before in nothing but their text", () =
     ["a usage that is null", ["a", "b"].map((content) => said({ content }, { usage: null })), 1],
     ["a usage that is invalid", ["a", "b"].map((content) => said({ content }, { usage: {} })), 0],
     ["lines that end with CRLF", ["a", "b"].map((content) => said({ content }).replaceAll("\n", "\r\n")), 1],
-    ["a text that is also the id", ["x", "a", "b"].map((content) => said({ content })), 1],
     ["a further field", ["a", "b"].map((content) => `event: chunk\n${said({ content })}`), 1],
     [
       "few bytes behind the text",
@@ -75,25 +72,20 @@ describe("D7 events that differ from one before in nothing but their text", () =
   })
 
   const unlike: [string, string[]][] = [
-    ["a quote", ["a", 'b"c', '"'].map((content) => said({ content }))],
-    ["a backslash", ["a", "b\\", "\\u0061"].map((content) => said({ content }))],
-    ["an escaped quote before the end", [SAID_A, SAID_B.replace('"b"', '"b\\"')]],
-    ["a control character", [SAID_A, SAID_B.replace("b", "\u0001")]],
-    ["more than a byte a character", ["a", "é", "日本", "😀"].map((content) => said({ content }))],
     [
       "another text when the first one is empty",
       [said({ reasoning_content: "a", reasoning: "bc" }), said({ reasoning_content: "", reasoning: "bc" })],
     ],
+    ["a second text behind it", ["a", "b"].map((content) => said({ content, refusal: "no" }))],
+    ["an escaped quote before the end", [SAID_A, SAID_B.replace('"b"', '"b\\"')]],
+    ["more than a byte a character", ["a", "é", "日本", "😀"].map((content) => said({ content }))],
     ["another choice", [SAID_A, said({ content: "b" }, {}, { index: 1 })]],
-    ["a finish", [SAID_A, said({ content: "b" }, {}, { finish_reason: "stop" })]],
     ["a usage in every event", ["a", "b"].map((content) => said({ content }, { usage }))],
     ["a usage at the end", [SAID_A, said({ content: "b" }, { usage })]],
-    ["an error", [SAID_A, said({ content: "b" }, { error: {} })]],
     [
       "a second key of the same name",
       ["a", "b"].map((x) => said({ content: x }).replace('"delta"', '"delta":{},"delta"')),
     ],
-    ["a second text behind it", ["a", "b"].map((content) => said({ content, refusal: "no" }))],
     [
       "the data of an id line",
       ["a", "b"].map((x) => `id: ${JSON.stringify({ x })}\n${said({ content: "a" })}`),
@@ -188,13 +180,9 @@ describe("D7 events that differ from one before in nothing but their text", () =
 
   const idle: [string, string, number][] = [
     ["a comment", ": ping\n\n", 1],
-    ["empty data", "data:\n\n", 1],
-    ["an empty object", "data: {}\n\n", 1],
-    ["a payload that is no JSON", "data: x\n\n", 1],
     ["only a role", said({ role: "assistant", content: "" }), 1],
     ["a finish", said({}, {}, { finish_reason: "stop" }), 1],
     ["an invalid usage beside choices", said({}, { usage: { prompt_tokens: "9" } }), 0],
-    ["another field", "id: 7\r\n\r\n", 1],
     ["a blank line", "\n", 1],
     ["a usage", said({}, { usage }), 0],
     ["an invalid usage alone", `data: ${JSON.stringify({ choices: [], usage: {} })}\n\n`, 0],

@@ -45,20 +45,8 @@ const itemDone = (item: object) => responseEvent("response.output_item.done", { 
 describe("D66 output is counted once", () => {
   const rows: [name: string, bytes: number, events: readonly string[]][] = [
     ["a message in deltas", 5, textEvents(["Hel", "lo"])],
-    ["and the response that repeats it", 5, [...textEvents(["Hel", "lo"]), last([textItem("Hello")])]],
     ["what the request said is repeated in the first event", 0, [created]],
-    [
-      "and in the second",
-      0,
-      [responseEvent("response.in_progress", JSON.parse(created.slice(created.indexOf("{"))))],
-    ],
-    ["two messages", 8, [...textEvents(["Hello"]), ...textEvents(["you"], 1, "msg_2")]],
     ["a call: its name and its arguments", 4 + 7, callEvents("open", ['{"a"', ":1}"])],
-    [
-      "a call that the response repeats",
-      11,
-      [...callEvents("open", ['{"a":1}']), last([callItem("open", '{"a":1}')])],
-    ],
     ["reasoning: its summary, and a byte for 64 of what is encrypted", 5 + 1, reasoningEvents(["Hmm", ", "])],
     [
       "reasoning, a message and a call",
@@ -66,7 +54,6 @@ describe("D66 output is counted once", () => {
       [...reasoningEvents(["Hmm, "]), ...textEvents(["Hello"], 1), ...callEvents("open", ['{"a":1}'], 2)],
     ],
     ["an item without deltas", 5, [itemDone(textItem("Hello"))]],
-    ["the same item twice", 5, Array(2).fill(itemDone(textItem("Hello")))],
     [
       "items without a place or a name",
       8,
@@ -77,10 +64,8 @@ describe("D66 output is counted once", () => {
       ),
     ],
     ["an item that brings more than its deltas", 11, [hello, itemDone(textItem("Hello there"))]],
-    ["an item that brings less", 5, [hello, itemDone(textItem("He"))]],
     ["a response without deltas or items before it", 5, [last([textItem("Hello")])]],
     ["a text as a whole, without deltas", 5, [textDone("Hello")]],
-    ["and the item after it", 5, [textDone("Hello"), itemDone(textItem("Hello"))]],
     [
       "events that name the item only by its id",
       5,
@@ -114,14 +99,12 @@ describe("D66 output is counted once", () => {
       ],
     ],
     ["a refusal", 2, [delta({ ...FIRST, delta: "No" }, "response.refusal.delta")]],
-    ["reasoning in the open", 3, [delta({ ...FIRST, delta: "Hmm" }, "response.reasoning_text.delta")]],
     [
       "the input of a tool of the client",
       3,
       [delta({ item_id: "c", output_index: 0, delta: "abc" }, "response.custom_tool_call_input.delta")],
     ],
     ["sound counts a byte for 64", 2, [delta({ delta: "A".repeat(100) }, "response.audio.delta")]],
-    ["what was said in it counts", 3, [delta({ delta: "abc" }, "response.audio.transcript.delta")]],
     [
       "a picture counts a byte for 64",
       2,
@@ -145,27 +128,11 @@ describe("D66 output is counted once", () => {
       ],
     ],
     [
-      "an annotation",
-      4 + 1,
-      [
-        responseEvent("response.output_text.annotation.added", {
-          ...FIRST,
-          annotation: { type: "url_citation", title: "Note", url: "https://example.org/" },
-        }),
-      ],
-    ],
-    [
       "an event that nobody knows",
       3,
       [responseEvent("response.poem.stanza", { output_index: 0, line: "abc", status: "x" })],
     ],
-    ["an event without a type", 3, ['data: {"text":"abc"}\n\n']],
     ["a field that nobody knows", 8, [delta({ ...FIRST, delta: "Hello", aside: "abc" })]],
-    [
-      "arguments that are an object",
-      '{"a":"b"}'.length,
-      [itemDone({ type: "function_call", arguments: { a: "b" } })],
-    ],
     [
       "no padding, log probabilities, ids and states",
       2,
@@ -187,9 +154,19 @@ describe("D66 output is counted once", () => {
       [itemDone({ type: "mcp_call", id: "m", name: "list", output: "a long list", error: null })],
     ],
     [
-      "a list of tools is not the model's",
-      0,
-      [itemDone({ type: "mcp_list_tools", id: "m", server_label: "s", tools: [{ name: "f" }] })],
+      "an annotation",
+      4 + 1,
+      [
+        responseEvent("response.output_text.annotation.added", {
+          ...FIRST,
+          annotation: { type: "url_citation", title: "Note", url: "https://example.org/" },
+        }),
+      ],
+    ],
+    [
+      "arguments that are an object",
+      '{"a":"b"}'.length,
+      [itemDone({ type: "function_call", arguments: { a: "b" } })],
     ],
     [
       "the output of a shell is not the model's",
@@ -200,6 +177,11 @@ describe("D66 output is counted once", () => {
       "states of a search",
       0,
       [responseEvent("response.web_search_call.searching", { output_index: 0, item_id: "ws_1" })],
+    ],
+    [
+      "a list of tools is not the model's",
+      0,
+      [itemDone({ type: "mcp_list_tools", id: "m", server_label: "s", tools: [{ name: "f" }] })],
     ],
     [
       "comments, keepalives and data that is none",
@@ -281,9 +263,7 @@ describe("D66 usage is that of the last event", () => {
       "missing",
       [responseEvent("response.in_progress", { response: { usage } })],
     ],
-    ["null", "missing", [last([], { usage: null })]],
     ["a text", "invalid", [last([], { usage: { ...usage, output_tokens: "2" } })]],
-    ["a list", "invalid", [last([], { usage: [] })]],
     ["no response", "missing", [responseEvent("response.completed", { usage })]],
   ]
   test.each(others)("%s", (_name, state, events) => {

@@ -18,26 +18,12 @@ describe("D15 what is no JSON object is a 400", () => {
     ["white space", bytes(" \n"), "The request body is not valid JSON."],
     ["truncated", bytes('{"model":"secret'), "The request body is not valid JSON."],
     ["a trailing comma", bytes('{"a":1,}'), "The request body is not valid JSON."],
-    ["two objects", bytes("{}{}"), "The request body is not valid JSON."],
-    ["single quotes", bytes("{'secret':1}"), "The request body is not valid JSON."],
-    ["NaN", bytes('{"a":NaN}'), "The request body is not valid JSON."],
-    ["a raw NUL", bytes('{"a":"\0"}'), "The request body is not valid JSON."],
-    ["a raw line break in a string", bytes('{"a":"\n"}'), "The request body is not valid JSON."],
     [
       "an array",
       bytes('[{"model":"secret"}]'),
       "The request body is JSON, but not an object. Send a JSON object.",
     ],
     ["null", bytes("null"), "The request body is JSON, but not an object. Send a JSON object."],
-    ["a string", bytes('"secret"'), "The request body is JSON, but not an object. Send a JSON object."],
-    ["a number", bytes("7"), "The request body is JSON, but not an object. Send a JSON object."],
-    ["true", bytes("true"), "The request body is JSON, but not an object. Send a JSON object."],
-    [
-      "a lone continuation byte",
-      Uint8Array.of(0x7b, 0x22, 0x80, 0x22, 0x3a, 0x31, 0x7d),
-      "The request body is not valid UTF-8.",
-    ],
-    ["an overlong slash", Uint8Array.of(0x22, 0xc0, 0xaf, 0x22), "The request body is not valid UTF-8."],
     [
       "a surrogate in UTF-8",
       Uint8Array.of(0x22, 0xed, 0xa0, 0x80, 0x22),
@@ -68,10 +54,8 @@ describe("D41 how many keys and elements", () => {
 
   const refused: [string, string][] = [
     ["a million times one key", `{${'"a":1,'.repeat(1_000_000)}"a":1}`],
-    ["one key too many", `{${'"a":1,'.repeat(COUNT)}"a":1}`],
     ["one element too many", `{"a":[${ones(COUNT)}]}`],
     ["objects", `{"a":[${'{"b":1},'.repeat(COUNT / 2)}1]}`],
-    ["commas alone", `{${",".repeat(COUNT + 1)}`],
   ]
   test.each(refused)("%s are refused, and not parsed", (_, text) => {
     expect(refusal(bytes(text)).message).toBe(
@@ -88,7 +72,6 @@ describe("D41 what takes the parser long, whatever its length", () => {
     ["one key in many objects", `{"a":[${'{"b":1},'.repeat(40_000)}1]}`],
     ["escapes", quoted("\\n".repeat(1_000_000))],
     ["a long number", `{"a":${"1".repeat(1_000)}}`],
-    ["a long key", `{"${"k".repeat(200_000)}":1}`],
   ]
   test.each(fitting)("%s pass", (_, text) => {
     expect(JSON.stringify(read(text)).length).toBe(text.length)
@@ -153,9 +136,7 @@ describe("D18 depth", () => {
 
   const refused: [string, string][] = [
     ["65 levels", deep(65)],
-    ["65 levels of objects", `${'{"a":'.repeat(65)}1${"}".repeat(65)}`],
     ["1,000,000 levels", deep(1_000_000)],
-    ["20 MiB of opening brackets", "[".repeat(20 * 1024 ** 2)],
     ["65 levels behind a string that looks like an end", `{"a":"\\"]]]]]","b":${nested("[", "]", 64)}}`],
     ["65 levels behind an escaped backslash", `{"a":"\\\\","b":${nested("[", "]", 64)}}`],
   ]
@@ -171,7 +152,6 @@ describe("D18 depth", () => {
   })
 
   const accepted: [string, string][] = [
-    ["brackets in a string", `{"a":"${"[{".repeat(100)}"}`],
     ["brackets in a string with escaped quotes", `{"a":"${'\\"['.repeat(100)}"}`],
     ["brackets in a key", `{"${"[".repeat(100)}":1}`],
     ["many containers side by side", `{"a":[${"[],{},".repeat(1000)}0]}`],
@@ -197,18 +177,13 @@ describe("D18 depth", () => {
 describe("D18 one parse: what is read is what is sent", () => {
   const sent: [string, string, string][] = [
     ["of duplicate keys the last wins", '{"model":"a","model":"b"}', '{"model":"b"}'],
-    ["however they are escaped", '{"model":"a","\\u006dodel":"b"}', '{"model":"b"}'],
     ["at every depth", '{"a":{"x":1,"x":[2,{"y":1,"y":2}]}}', '{"a":{"x":[2,{"y":2}]}}'],
     ["a lone surrogate stays an escape", '{"a":"\\ud800"}', '{"a":"\\ud800"}'],
-    ["a pair of escapes becomes its character", '{"a":"\\ud83d\\ude00"}', '{"a":"😀"}'],
     ["an escaped NUL stays", '{"a":"\\u0000"}', '{"a":"\\u0000"}'],
     ["a BOM is dropped", '\ufeff{"a":1}', '{"a":1}'],
     ["an integer beyond 2^53 stays exact", '{"seed":9223372036854775807}', '{"seed":9223372036854775807}'],
-    ["the first one beyond it, too", '{"seed":9007199254740993}', '{"seed":9007199254740993}'],
     ["at every depth too", '{"a":[{"b":-123456789012345678901}]}', '{"a":[{"b":-123456789012345678901}]}'],
     ["a number beyond a double stays itself", '{"a":1e400,"b":-1E400}', '{"a":1e400,"b":-1E400}'],
-    ["with a small letter", '{"a":1e400}', '{"a":1e400}'],
-    ["with a capital letter", '{"a":1E400}', '{"a":1E400}'],
     ["more digits than a double has stay", '{"a":0.1234567890123456789}', '{"a":0.1234567890123456789}'],
     ["__proto__ beside such a number", '{"__proto__":{"a":1e400}}', '{"__proto__":{"a":1e400}}'],
     ["a whole number with an exponent is that number", '{"n":1e3}', '{"n":1000}'],
