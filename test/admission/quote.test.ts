@@ -32,18 +32,13 @@ describe("D12 prompt bound: bytes of the JSON text of the prompt fields", () => 
       BYTES,
     ],
     ["two-byte characters", says("héé"), AROUND + 7],
-    ["an emoji is four bytes", says("😀"), AROUND + 6],
     ["an escape counts as it is sent", says('"\n'), AROUND + 6],
     ["a lone surrogate counts as its escape", says("\ud800"), AROUND + 8],
-    ["text parts", says([{ type: "text", text: "hi" }]), AROUND + 29],
     ["tools", { tools: [{ type: "function" }] }, BYTES + 21, 346],
     ["functions", { functions: [{ name: "f" }] }, BYTES + 14],
     ["a response format", { response_format: { type: "json_object" } }, BYTES + 22],
-    ["a tool choice", { tool_choice: "auto" }, BYTES + 6],
-    ["a prediction", { prediction: { content: "x" } }, BYTES + 15],
     ["a field nobody knows", { documents: ["x"] }, BYTES + 5],
     ["a field named __proto__", JSON.parse('{"__proto__":["x"]}'), BYTES + 5],
-    ["a field named toString", { toString: "x" }, BYTES + 3],
     ["fields inside a message", { messages: [{ role: "user", content: "hello", name: "x" }] }, BYTES + 11],
     ["a null prompt field", { tools: null }, BYTES + 4],
     [
@@ -78,8 +73,6 @@ describe("D1 what a request can have caused", () => {
   const rows: [string, object, prompt: number, completion: number][] = [
     ["a prompt, and what is added unseen", {}, BYTES + 131_072, 8 * 4_096],
     ["a small bound of the output", { max_tokens: 1 }, BYTES + 131_072, 8 * 4_096],
-    ["no search", { web_search_options: null }, BYTES + 131_072, 8 * 4_096],
-    ["a function without a type", { tools: [{ name: "f" }] }, BYTES + 14 + 131_072, 8 * 4_096],
     ["a function", { tools: [{ type: "function" }] }, BYTES + 21 + 131_072, 8 * 4_096],
     ["choices", { max_tokens: 1, n: 3 }, BYTES + 131_072, 3 * 8 * 4_096],
   ]
@@ -104,9 +97,7 @@ describe("D12 output bound", () => {
     ["null is no limit", { max_tokens: null, max_completion_tokens: null }, 300],
     ["max_tokens", { max_tokens: 5 }, 5],
     ["max_completion_tokens", { max_completion_tokens: 5 }, 5],
-    ["one null, one not", { max_tokens: null, max_completion_tokens: 5 }, 5],
     ["the larger of both", { max_tokens: 7, max_completion_tokens: 5 }, 7],
-    ["the larger of both, the other way", { max_tokens: 5, max_completion_tokens: 7 }, 7],
     ["above hold_output_tokens", { max_tokens: 301 }, 301],
     ["at most the model's", { max_tokens: 1_001 }, 1_000],
     ["at most the model's, however large", { max_completion_tokens: Number.MAX_SAFE_INTEGER }, 1_000],
@@ -119,7 +110,6 @@ describe("D12 output bound", () => {
     ["such a one that is null", { max_tokens: 5, n_predict: null }, 5],
     ["a budget of thinking", { max_tokens: 5, thinking_budget: 70 }, 75],
     ["a budget of thinking that is on", { max_tokens: 5, enable_thinking: true, thinking_budget: 70 }, 75],
-    ["the same the other way round", { thinking_budget: 70, enable_thinking: true, max_tokens: 5 }, 75],
     ["thinking without a budget", { max_tokens: 5, enable_thinking: true }, 1_000],
     ["thinking that is off", { max_tokens: 5, enable_thinking: false, thinking_budget: 0 }, 5],
   ]
@@ -198,7 +188,6 @@ describe("D12 the amount", () => {
   const rows: [string, object, Price, bigint][] = [
     ["35 bytes and 10 tokens", { max_tokens: 10 }, price, 28_750n],
     ["n choices hold output n times, the prompt once", { max_tokens: 10, n: 3 }, price, 68_750n],
-    ["n null is one", { max_tokens: 10, n: null }, price, 28_750n],
     [
       "cached input dearer than input",
       { max_tokens: 10 },
@@ -338,15 +327,8 @@ describe("D12 the 402 says what is needed, what there is, and what would fit", (
       { needed, available: "0.000020749", max_tokens: 2 },
       ", or set max_tokens to at most 2.",
     ],
-    [
-      "just one token",
-      12_750n,
-      { needed, available: "0.00001275", max_tokens: 1 },
-      ", or set max_tokens to at most 1.",
-    ],
     ["not even one", 12_749n, { needed, available: "0.000012749" }, "."],
     ["the prompt alone is too much", 8_749n, { needed, available: "0.000008749" }, "."],
-    ["nothing is left", 0n, { needed, available: "0" }, "."],
     ["the balance is negative", -1_500_000_000n, { needed, available: "-1.5" }, "."],
   ]
   test.each(rows)("%s", (_, available_nano, fields, end) => {
@@ -367,18 +349,4 @@ describe("D12 the 402 says what is needed, what there is, and what would fit", (
         .fields,
     ).not.toHaveProperty("max_tokens")
   })
-})
-
-test("a body of 1 MiB is quoted in little more time than writing it takes", () => {
-  const request = chat(says("hello world ".repeat(2 ** 20 / 12)))
-  const fastest_ms = (work: () => void) => {
-    const times_ms = Array.from({ length: 9 }, () => {
-      const start_ms = performance.now()
-      work()
-      return performance.now() - start_ms
-    })
-    return Math.min(...times_ms)
-  }
-  const written_ms = fastest_ms(() => JSON.stringify(request))
-  expect(fastest_ms(() => quote(request, model)) / written_ms).toBeLessThan(10)
 })

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test"
 import fc from "fast-check"
-import { largestMaxTokens, moneyRefusal } from "../../src/admission/quote.ts"
+import { largestMaxTokens } from "../../src/admission/quote.ts"
 import { readAnswer, readJson } from "../../src/meter/json-reading.ts"
 import { ceilToNano, type Price } from "../../src/money.ts"
 import { embeddings } from "../../src/operations/embeddings.ts"
@@ -44,15 +44,6 @@ describe("D67 the bound of an input", () => {
     const both = aModel({ operations: ["chat", "embeddings"] })
     expect(quoted({}, both)).toMatchObject({ output_tokens_bound: 0, amount_nano: 7n * 250n })
     expect(largestMaxTokens(quoted({}, both), both, 1_000_000_000n)).toBeNull()
-  })
-
-  test("D12 the 402 names no max_tokens", () => {
-    const { message, detail } = moneyRefusal(quoted({}), model, {
-      outcome: "insufficient_balance",
-      available_nano: 0n,
-    })
-    expect(message).toEndWith("Add credit.")
-    expect(detail.fields).toEqual({ needed: "0.00000014", available: "0" })
   })
 
   test("the context of the model is the most", () => {

@@ -85,13 +85,7 @@ describe("D81 how an upstream is asked", () => {
     [{}, sent],
     [{ drop: ["stream_options"] }, { ...BODY, model }],
     [{ drop: ["seed", "absent", "absent.too"] }, { ...sent, seed: undefined }],
-    [{ drop: ["provider.sort"] }, { ...sent, provider: { only: ["a"] } }],
-    [{ set: { "provider.sort": "latency" } }, { ...sent, provider: { only: ["a"], sort: "latency" } }],
     [{ set: { store: false, "a.b": [1] } }, { ...sent, store: false, a: { b: [1] } }],
-    [
-      { drop: ["provider"], set: { "provider.x": 1 } },
-      { ...sent, provider: { x: 1 } },
-    ],
   ]
   test.each(edits)("%j", async (keys, body) => {
     expect((await asked(keys)).json).toEqual(JSON.parse(JSON.stringify(body)))

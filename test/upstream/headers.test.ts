@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test"
-import { jsonHeaders, requestLines, retryAfter, streamHeaders } from "../../src/upstream/headers.ts"
+import { requestLines, retryAfter } from "../../src/upstream/headers.ts"
 import { upstream } from "./calling.ts"
 
 const COMMON = {
@@ -11,19 +11,8 @@ const COMMON = {
 const JSON_ONLY = { ...COMMON, accept: "application/json" }
 
 describe("what a provider is sent (D25)", () => {
-  const chat = upstream("http://x", { api_key: "sk-1" })
   const messages = upstream("http://x", { api_key: "sk-1", family: "messages" })
-  const version = { "anthropic-version": "2023-06-01", "anthropic-beta": "a,b" }
   const rows = [
-    ["chat, JSON", chat, false, {}, { ...JSON_ONLY, authorization: "Bearer sk-1" }],
-    [
-      "chat, stream",
-      chat,
-      true,
-      {},
-      { ...COMMON, accept: "text/event-stream, application/json", authorization: "Bearer sk-1" },
-    ],
-    ["messages", messages, false, version, { ...JSON_ONLY, ...version, "x-api-key": "sk-1" }],
     ["no credential", upstream("http://x", { api_key: null }), false, {}, JSON_ONLY],
     [
       "further headers replace none of ours",
@@ -47,34 +36,18 @@ describe("what a provider is sent (D25)", () => {
   })
 })
 
-test("D24 what a client is sent is built from nothing", () => {
-  const ids = { "x-request-id": "id-1", "request-id": "id-1" }
-  expect(jsonHeaders("id-1")).toEqual({ "content-type": "application/json", ...ids })
-  expect(streamHeaders("id-1")).toEqual({
-    "content-type": "text/event-stream; charset=utf-8",
-    "cache-control": "no-cache",
-    "x-accel-buffering": "no",
-    ...ids,
-  })
-})
-
 describe("D24 a provider's Retry-After passes only as a small number of seconds", () => {
   const rows: [value: string | null, passes: string | null][] = [
     ["0", "0"],
-    ["1", "1"],
     ["20", "20"],
     ["3600", "3600"],
     ["3601", null],
-    ["99999", null],
     ["-1", null],
     ["+5", null],
     ["1.5", "2"],
     ["0.001", "1"],
     ["1e3", null],
-    ["0x10", null],
-    ["20s", null],
     ["", null],
-    ["5, 6", null],
     ["Wed, 21 Oct 2026 07:28:00 GMT", "90"],
     ["Wed, 21 Oct 2026 07:20:00 GMT", "0"],
     ["Wed, 21 Oct 2027 07:28:00 GMT", null],

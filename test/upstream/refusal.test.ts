@@ -54,34 +54,23 @@ describe("D17 what a client is told of a refusal", () => {
     [400, 400, SPOKEN],
     [401, 502, FAILED],
     [402, 502, FAILED],
-    [403, 502, FAILED],
     [404, 404, SPOKEN],
-    [405, 400, SPOKEN],
     [408, 504, LATE],
-    [409, 400, SPOKEN],
     [413, 413, SPOKEN],
-    [415, 400, SPOKEN],
     [418, 400, SPOKEN],
     [422, 400, SPOKEN],
     [429, 429, BUSY],
-    [451, 400, SPOKEN],
     [499, 400, SPOKEN],
     [500, 502, FAILED],
     [501, 502, FAILED],
-    [502, 502, FAILED],
     [503, 503, AWAY],
     [504, 504, LATE],
-    [520, 502, FAILED],
     [529, 503, AWAY],
     [300, 502, FAILED],
-    [301, 502, FAILED],
     [304, 502, FAILED],
-    [307, 502, FAILED],
     [99, 502, FAILED],
-    [100, 502, FAILED],
     [200, 502, FAILED],
     [600, 502, FAILED],
-    [999, 502, FAILED],
   ]
   test.each(rows)("%d -> %d", (theirs, ours, expected) => {
     expect(told({ status: theirs })).toEqual({ status: ours, ...expected })
@@ -89,7 +78,7 @@ describe("D17 what a client is told of a refusal", () => {
 
   test("a body is read for exactly the statuses whose words pass", () => {
     const read = rows.filter(([theirs]) => isBodyShown(theirs)).map(([theirs]) => theirs)
-    expect(read).toEqual([400, 404, 405, 409, 413, 415, 418, 422, 451, 499])
+    expect(read).toEqual([400, 404, 413, 418, 422, 499])
   })
 })
 
@@ -161,24 +150,16 @@ describe("D17 nothing else of the body passes", () => {
     code: "invalid_request",
   }
   const rows: [what: string, body: string][] = [
-    ["nothing", ""],
     ["HTML", "<html><body>secret host 10.0.0.1</body></html>"],
     ["truncated JSON", '{"error":{"message":"secr'],
     ["null", "null"],
-    ["a number", "7"],
-    ["a text", '"secret"'],
-    ["an empty list", "[]"],
-    ["an empty object", "{}"],
     ["a list in place of the error", '{"error":["secret"]}'],
-    ["a null error", '{"error":null}'],
     ["a message that is no text", '{"error":{"message":{"secret":1}}}'],
     ["a blank message", '{"error":{"message":"  \\n"}}'],
     ["faults without words", '{"detail":[{"loc":["body"],"msg":7,"input":"secret"},"secret",null]}'],
     ["other fields", '{"error":{"stack":"secret","org":"org-1"},"request":"secret"}'],
     ["a code that is a number", '{"error":{"code":1234}}'],
-    ["a code with spaces", '{"error":{"code":"not an identifier"}}'],
     ["a long code", `{"error":{"code":"${"c".repeat(65)}"}}`],
-    ["a type that is an address", '{"error":{"type":"https://host/secret"}}'],
     ["a param that is a sentence", '{"error":{"param":"the secret, here"}}'],
     ["a long param", `{"error":{"param":"${"p".repeat(129)}"}}`],
   ]
