@@ -79,101 +79,17 @@ describe("rule 1 what a client says of usage, cost and price is no evidence", ()
     billing: { skip: true },
     account_id: "00000000-0000-7000-8000-000000000000",
   }
-  const CHARGED = "0.00003"
-
-  test.each(Object.entries(claims))(
-    "D18 %s passes to the provider, and changes no amount",
-    async (name, value) => {
-      harness.provider.replyOnce(HELLO)
-      const answer = await harness.chat(account.key, { [name]: value })
-      expect(answer.status).toBe(200)
-      expect(harness.provider.requests.at(-1)?.json).toMatchObject({ [name]: value })
-      expect(await harness.gateway.call(expectIds(answer))).toMatchObject({
-        charge: CHARGED,
-        account_id: account.id,
-      })
-    },
-  )
-
-  test("nor does a header", async () => {
-    const headers = [
-      "x-usage: 0",
-      "x-cost: 0",
-      "x-price: 0",
-      "x-account-id: other",
-      "x-request-cost: -5",
-      "x-model: none",
-    ]
-    const answer = await harness.chat(account.key, {}, headers)
+  test("D18 they pass to the provider, and change no amount, and nor do headers", async () => {
+    harness.provider.replyOnce(HELLO)
+    const headers = ["x-usage: 0", "x-cost: 0", "x-price: 0", "x-account-id: other", "x-model: none"]
+    const answer = await harness.chat(account.key, claims, headers)
+    expect(answer.status).toBe(200)
+    expect(harness.provider.requests.at(-1)?.json).toMatchObject(claims)
     expect(await harness.gateway.call(expectIds(answer))).toMatchObject({
-      charge: CHARGED,
+      charge: "0.00003",
       account_id: account.id,
       model: CHAT,
     })
-  })
-})
-
-describe("D18 texts that are strange but whole pass as they are", () => {
-  const rows: readonly [what: string, content: string][] = [
-    ["a lone high surrogate", "\\ud800"],
-    ["a lone low surrogate", "a\\udfffb"],
-    ["surrogates in the wrong order", "\\udc00\\ud800"],
-    ["an escaped NUL", "a\\u0000b"],
-    [
-      "every control character",
-      Array.from({ length: 32 }, (_, at) => `\\u00${at.toString(16).padStart(2, "0")}`).join(""),
-    ],
-    ["what ends a line elsewhere", "\\u2028\\u2029\\u0085"],
-    ["what looks like an event", "\\n\\ndata: [DONE]\\n\\n"],
-    ["what looks like markup", "</script><script>alert(1)</script>"],
-    ["what looks like SQL", "'; DROP TABLE tollgate.accounts; --"],
-    ["what looks like a reference", "$(HOME) {{7*7}} %s %n"],
-  ]
-  test.each(rows)("%s", async (_, content) => {
-    const text = `{"model":"${CHAT}","messages":[{"role":"user","content":"${content}"}]}`
-    expect((await sendText(text)).status).toBe(200)
-    expect(harness.provider.requests.at(-1)?.json).toEqual({ ...JSON.parse(text), model: `upstream-${CHAT}` })
-  })
-
-  const names: readonly string[] = [
-    "\\ud800",
-    "\\u0000",
-    `${CHAT}\\u0000`,
-    "'; --",
-    "\\u202e",
-    "../..",
-    "$(HOME)",
-  ]
-  test.each(names.map((name) => [name]))(
-    "D19 a model named %s is none, and reaches no statement of the ledger",
-    async (name) => {
-      await harness.untouched(account.id, async () => {
-        expectError(await sendText(`{"model":"${name}",${MESSAGES}}`), "model_not_found", { param: "model" })
-      })
-    },
-  )
-})
-
-describe("bodies that are made to be dear to read", () => {
-  const M = 1_000_000
-  const within = (text: string) => `{"model":"${CHAT}",${MESSAGES},"x":${text}}`
-  const refused: readonly [what: string, text: () => string, message: RegExp][] = [
-    ["D18 a million brackets", () => within("[".repeat(M) + "]".repeat(M)), /more than 64 levels deep/],
-    ["D41 ten million numbers", () => within(`[${"1,".repeat(9 * M)}1]`), /100000 keys/],
-  ]
-  test.each(refused)("%s: a 400 before any hold", async (_, text, message) => {
-    const body = text()
-    await harness.untouched(account.id, async () => {
-      expectError(await sendText(body), "invalid_request", { message })
-    })
-  })
-
-  const taken: readonly [what: string, text: () => string, status: number][] = [
-    ["a number of a million digits", () => within("1".repeat(M)), 200],
-    ["D19 a model's name of a million characters", () => `{"model":"${"a".repeat(M)}",${MESSAGES}}`, 400],
-  ]
-  test.each(taken)("%s is answered", async (_, text, status) => {
-    expect((await sendText(text())).status).toBe(status)
   })
 })
 

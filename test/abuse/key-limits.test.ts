@@ -5,21 +5,25 @@ import { expectError } from "../http/errors.ts"
 import { chatDraft, countDraft, type Harness, openHarness } from "../http/harness.ts"
 import type { Answer } from "../support/answer.ts"
 import { ADMIN_TOKEN, untilIs } from "../support/gateway.ts"
-import { chatWords, type Exchange, HELLO, json, sseEvent, usage, usageChunk } from "../support/provider.ts"
+import {
+  chatWords,
+  type Exchange,
+  HELLO,
+  heldBack,
+  json,
+  sseEvent,
+  usage,
+  usageChunk,
+} from "../support/provider.ts"
 import { requestBytes } from "../support/request.ts"
-
-const completes = HELLO
 
 /** A provider that answers when the test says so. */
 function gate(harness: Harness) {
-  const { promise, resolve } = Promise.withResolvers<void>()
-  harness.provider.reply(async (exchange) => {
-    await promise
-    await (exchange.request.path.endsWith("/count_tokens") ? json(200, { input_tokens: 7 }) : completes)(
-      exchange,
-    )
-  })
-  return resolve
+  const { held, release } = heldBack((exchange) =>
+    (exchange.request.path.endsWith("/count_tokens") ? json(200, { input_tokens: 7 }) : HELLO)(exchange),
+  )
+  harness.provider.reply(held)
+  return release
 }
 
 function tally(answers: readonly Answer[]): Record<number, number> {
@@ -112,7 +116,7 @@ describe("D38 limits.per_key.in_flight", () => {
 
   test("no fault, no refusal and no client that leaves keeps a place", async () => {
     const poor = await harness.account("0")
-    harness.provider.reply(completes)
+    harness.provider.reply(HELLO)
     for (let round = 0; round <= OF_A_KEY; round++) {
       const key = makeKey()
       expectError(await harness.chat(key), "invalid_api_key")

@@ -94,7 +94,6 @@ describe("D77 a new key with a body over 1 MiB is served, whatever comes from it
   })
 
   const unusable = [
-    ["suspended", (key_id: string) => harness.gateway.admin("PATCH", `/keys/${key_id}`, { suspended: true })],
     ["revoked", (key_id: string) => harness.gateway.admin("DELETE", `/keys/${key_id}`)],
   ] as const
   test.each(unusable)("large bodies of a key that is %s", async (_, end) => {

@@ -4,7 +4,15 @@ import { chatDraft } from "../http/harness.ts"
 import { freePort } from "../support/free-port.ts"
 import { ADMIN_TOKEN, startGateway, type TestGateway, until } from "../support/gateway.ts"
 import { operatorOf } from "../support/operator.ts"
-import { chatChunk, HELLO, type Provider, silent, sseEvent, startProvider } from "../support/provider.ts"
+import {
+  chatChunk,
+  HELLO,
+  heldBack,
+  type Provider,
+  silent,
+  sseEvent,
+  startProvider,
+} from "../support/provider.ts"
 import { dial } from "../support/raw-client.ts"
 import { chatRequest, requestBytes } from "../support/request.ts"
 import { kinds, proxyless, ReverseProxy } from "../support/reverse-proxy.ts"
@@ -36,8 +44,6 @@ const SPELLINGS = [
   "http://gateway.test/v1\\..\\admin/audit",
 ]
 
-const ANSWER = HELLO
-
 const [documented] = blocksUnder("docs/deploying.md", "Reverse proxies", "yaml")
 
 describe.each(kinds)("the documented %s", (name, kind) => {
@@ -50,7 +56,7 @@ describe.each(kinds)("the documented %s", (name, kind) => {
   beforeAll(async () => {
     if (is_absent) return
     provider = await startProvider()
-    provider.reply(ANSWER)
+    provider.reply(HELLO)
     gateway = await startGateway(provider, { admin: { port: 0 } })
     operators = operatorOf(`http://127.0.0.1:${gateway.service.admin_server?.port}`)
     const [block] = blocksUnder("docs/deploying.md", "Reverse proxies", kind.language)
@@ -117,16 +123,13 @@ describe.each(kinds)("the documented %s", (name, kind) => {
       const [block] = blocksUnder("docs/deploying.md", "Reverse proxies", kind.language)
       const most = Number(/limit_conn clients (\d+);/.exec(block?.text ?? "")?.[1])
       const { key } = await operators.account("1000000")
-      const { promise: refused, resolve: refuse } = Promise.withResolvers<void>()
-      provider.reply(async (exchange) => {
-        await refused
-        await ANSWER(exchange)
-      })
+      const { held, release } = heldBack(HELLO)
+      provider.reply(held)
       const clients = Array.from({ length: most + 1 }, () => dial(proxy))
       for (const client of clients) client.send(chatRequest(key))
       const statuses = clients.map(async (client) => (await client.answer()).status)
       expect(await Promise.race(statuses)).toBe(429)
-      refuse()
+      release()
       expect((await Promise.all(statuses)).sort()).toEqual([...Array<number>(most).fill(200), 429])
       for (const client of clients) client.leave()
     },

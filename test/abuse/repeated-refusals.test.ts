@@ -1,29 +1,18 @@
-import { afterAll, expect, test } from "bun:test"
+import { expect, test } from "bun:test"
 import { makeKey } from "../../src/admission/key.ts"
 import { GatewayError } from "../../src/errors.ts"
 import { RepeatedRefusals } from "../../src/routes/repeated-refusals.ts"
 import type { RefusalsBody } from "../../src/wire/refusals.ts"
-import { freshDatabase } from "../support/database.ts"
-import { startGateway } from "../support/gateway.ts"
-import { startProvider } from "../support/provider.ts"
 import { rawClient } from "../support/raw-client.ts"
+import { testPair } from "../support/test-gateway.ts"
 
 const CLIENTS = 20
 const LARGE_BYTES = 2_000_000
 /** A byte of a body counts as four (D77), so there is memory for one such body. */
 const LITTLE = { memory: "8MiB", body: "2MiB" }
 
-const fresh = await freshDatabase()
-const provider = await startProvider()
-const shard = [{ name: "main", open: true, address: fresh.address }] as const
-const gateway = await startGateway(provider, { limits: LITTLE }, null, shard)
-const other = await startGateway(provider, {}, null, shard)
+const { gateway, other } = await testPair({ changes: { limits: LITTLE }, other_changes: {} })
 const { id, key, key_id } = await other.account("10")
-afterAll(async () => {
-  await other.stop()
-  await provider.stop()
-  await fresh.drop()
-})
 
 function headOf(key: string): string {
   return [

@@ -1,4 +1,5 @@
 import { expect } from "bun:test"
+import { type Code, KINDS } from "../http/errors.ts"
 import { chat } from "../support/gateway.ts"
 import { chatCompletion, json, type Script, silent } from "../support/provider.ts"
 import { type Changes, type Client, classBy, failureOf, type Session, shownBy } from "./client.ts"
@@ -8,7 +9,8 @@ import { type Cell, PLACES } from "./stage.ts"
 export interface Fault {
   readonly name: string
   readonly status: number
-  readonly code: string
+  /** The last is a provider's own. */
+  readonly code: Code | "unsupported_value"
   readonly type: string
   readonly says: RegExp
   /** Whether a second try can help, and what tells: the status alone, or a header that not every client reads. */
@@ -23,21 +25,19 @@ export interface Fault {
   readonly chat_only?: boolean
 }
 
-export const FAULTS: readonly Fault[] = [
+type Row = Omit<Fault, "status" | "type">
+
+const ROWS: readonly Row[] = [
   {
     name: "the request is not valid",
-    status: 400,
     code: "invalid_request",
-    type: "invalid_request_error",
     says: /`model`: expected a string of 1 to 256 characters\./,
     repeatable: "no",
     changes: () => ({ model: "" }),
   },
   {
     name: "the provider refuses the request, in its own words",
-    status: 400,
     code: "unsupported_value",
-    type: "invalid_request_error",
     says: /That value is not supported\./,
     repeatable: "no",
     script: json(400, {
@@ -51,27 +51,21 @@ export const FAULTS: readonly Fault[] = [
   },
   {
     name: "the key is wrong",
-    status: 401,
     code: "invalid_api_key",
-    type: "authentication_error",
     says: /The API key is missing, malformed, unknown, revoked or expired\./,
     repeatable: "no",
     changes: () => ({ key: "tg_live_wrong" }),
   },
   {
     name: "the balance is too low",
-    status: 402,
     code: "insufficient_balance",
-    type: "billing_error",
     says: /needs a hold of .* USD|no available balance/,
     repeatable: "no",
     usd: "0",
   },
   {
     name: "the key's spending limit is reached",
-    status: 402,
     code: "spending_limit_reached",
-    type: "billing_error",
     says: /the key can spend only .* more this day/,
     repeatable: "no",
     setting: ({ gateway, key_id }) =>
@@ -80,18 +74,14 @@ export const FAULTS: readonly Fault[] = [
   },
   {
     name: "the key is suspended",
-    status: 403,
     code: "key_suspended",
-    type: "permission_error",
     says: /suspended/,
     repeatable: "no",
     setting: ({ gateway, key_id }) => gateway.admin("PATCH", `/keys/${key_id}`, { suspended: true }),
   },
   {
     name: "the account is suspended",
-    status: 403,
     code: "account_suspended",
-    type: "permission_error",
     says: /suspended/,
     repeatable: "no",
     setting: ({ gateway, account_id }) =>
@@ -99,27 +89,21 @@ export const FAULTS: readonly Fault[] = [
   },
   {
     name: "the model is not for this key or entry",
-    status: 403,
     code: "model_not_allowed",
-    type: "permission_error",
     says: /This model does not support (chat|messages)\./,
     repeatable: "no",
     changes: ({ model, counter }, family) => ({ model: family === "chat" ? counter : model }),
   },
   {
     name: "there is no such model",
-    status: 404,
     code: "model_not_found",
-    type: "not_found_error",
     says: /This model does not exist\./,
     repeatable: "no",
     changes: () => ({ model: "nobody" }),
   },
   {
     name: "the key has too many calls running",
-    status: 429,
     code: "rate_limited",
-    type: "rate_limit_error",
     says: /its limit of concurrent calls/,
     repeatable: "yes",
     script: silent(),
@@ -127,36 +111,28 @@ export const FAULTS: readonly Fault[] = [
   },
   {
     name: "the provider has too much to do",
-    status: 429,
     code: "rate_limited",
-    type: "rate_limit_error",
     says: /Too many requests/,
     repeatable: "yes",
     script: json(429, {}, { "retry-after": "0" }),
   },
   {
     name: "the provider has too much to do, and says not for how long",
-    status: 429,
     code: "rate_limited",
-    type: "rate_limit_error",
     says: /Too many requests/,
     repeatable: "yes, soon enough",
     script: json(429, {}),
   },
   {
     name: "the provider failed",
-    status: 502,
     code: "upstream_error",
-    type: "api_error",
     says: /The provider failed to complete/,
     repeatable: "yes",
     script: json(500, {}),
   },
   {
     name: "the provider's answer is blank (rule 3)",
-    status: 502,
     code: "usage_missing",
-    type: "api_error",
     says: /an empty response/,
     repeatable: "no, it says",
     script: json(200, " \n"),
@@ -164,9 +140,7 @@ export const FAULTS: readonly Fault[] = [
   },
   {
     name: "the provider's answer is malformed (rule 3)",
-    status: 502,
     code: "usage_invalid",
-    type: "api_error",
     says: /a malformed response/,
     repeatable: "no, it says",
     script: json(200, "<html>"),
@@ -174,23 +148,24 @@ export const FAULTS: readonly Fault[] = [
   },
   {
     name: "no provider can be reached",
-    status: 503,
     code: "upstream_unavailable",
-    type: "overloaded_error",
     says: /No provider for this model/,
     repeatable: "yes",
     script: json(529, {}),
   },
   {
     name: "the provider is too slow",
-    status: 504,
     code: "upstream_timeout",
-    type: "timeout_error",
     says: /did not answer in time/,
     repeatable: "yes",
     script: json(504, {}),
   },
 ]
+
+export const FAULTS: readonly Fault[] = ROWS.map((row) => {
+  const [status, type] = KINDS[row.code === "unsupported_value" ? "invalid_request" : row.code]
+  return { ...row, status, type }
+})
 
 /** What the page and the tests call it. */
 export function titleOf({ status, code, name }: Fault): string {

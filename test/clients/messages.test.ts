@@ -6,7 +6,6 @@ import { createAnthropic } from "@ai-sdk/anthropic"
 import Anthropic from "@anthropic-ai/sdk"
 import { ChatAnthropic } from "@langchain/anthropic"
 import { generateText, streamText } from "ai"
-import { png } from "../admission/files.ts"
 import {
   aMessage,
   blockDelta,
@@ -138,20 +137,6 @@ describe("the official SDK", () => {
     expect(await cell.calls()).toMatchObject([{ charge: "0.00003", basis: "usage" }])
   })
 
-  test("sends an image, held as one and not by its bytes", async () => {
-    const { cell, client, ask } = await open(json(200, aMessage("A cat.")))
-    const image = {
-      type: "image" as const,
-      source: { type: "base64" as const, media_type: "image/png" as const, data: png(28, 28, 100_000) },
-    }
-    await client.messages.create({ ...ask, messages: [{ role: "user", content: [image] }] })
-    expect(cell.exchanges[0]?.request.json).toMatchObject({ messages: [{ content: [image] }] })
-    const empty = { ...image, source: { ...image.source, data: "" } }
-    const bytes = JSON.stringify([{ role: "user", content: [empty] }]).length
-    // 4,096 tokens of the image, 100 of output.
-    expect(await cell.calls()).toMatchObject([{ held: `0.00${bytes + 4_096 + 400}`, charge: "0.00003" }])
-  })
-
   test("D64 reads the provider's own error, and the gateway's id of the call", async () => {
     const said = { type: "error", error: { type: "invalid_request_error", message: "prompt is too long" } }
     const { cell, client, ask } = await open(json(400, said))
@@ -169,16 +154,6 @@ describe("the official SDK", () => {
     expect(String(error)).toContain("Overloaded")
     expect(cell.exchanges).toHaveLength(1)
     expect(await cell.calls()).toMatchObject([{ ending: "upstream_lost", charge: "0.000014" }])
-  })
-
-  test("D15 does not repeat what a repeat cannot mend", async () => {
-    const { cell, client, ask } = await open(json(200, "<html>"))
-    const error = await failureOf(client.messages.create(ask))
-    expect(error).toMatchObject({
-      status: 502,
-      error: { error: { code: "usage_invalid", type: "api_error" } },
-    })
-    expect(cell.exchanges).toHaveLength(1)
   })
 })
 

@@ -4,7 +4,6 @@ import { HumanMessage } from "@langchain/core/messages"
 import { ChatOpenAI } from "@langchain/openai"
 import { generateText, streamText } from "ai"
 import OpenAI from "openai"
-import { png } from "../admission/files.ts"
 import type { Script } from "../support/provider.ts"
 import {
   callEvents,
@@ -54,7 +53,8 @@ const IN_STREAMS: readonly Script[] = [
 
 /** A client of this operation, as its user writes it. */
 interface Session {
-  ask(streamed: boolean, image?: string): Promise<Heard>
+  /** Asks for a stream. */
+  ask(): Promise<Heard>
   /** Asks with the tool of weather.ts, runs it, sends its result and gives the last answer's text. */
   useTool(streamed: boolean): Promise<string>
 }
@@ -74,36 +74,12 @@ describe.each(clients)("%s", (_name, connect) => {
     return { cell, session: connect(cell) }
   }
 
-  test("an answer in JSON", async () => {
-    const { cell, session } = await open(responseJson([textItem("hello there")], { usage: USAGE }))
-    expect(await session.ask(false)).toMatchObject({ text: "hello there", tokens: TOKENS })
-    expect(cell.exchanges[0]?.request.path).toEndWith("/v1/responses")
-    expect(await cell.calls()).toMatchObject([
-      { operation: "responses", state: "settled", basis: "usage", charge: CHARGE, stream: false },
-    ])
-  })
-
   test("a stream", async () => {
     const { cell, session } = await open(responseStream(textStream(["one", " two"], USAGE)))
-    expect(await session.ask(true)).toMatchObject({ text: "one two", tokens: TOKENS })
+    expect(await session.ask()).toMatchObject({ text: "one two", tokens: TOKENS })
     expect(await cell.calls()).toMatchObject([
       { basis: "usage", ending: "completed", charge: CHARGE, stream: true },
     ])
-  })
-
-  test("a stream that the provider answers with JSON (D29)", async () => {
-    const { cell, session } = await open(responseJson([textItem("one two")], { usage: USAGE }))
-    expect(await session.ask(true)).toMatchObject({ text: "one two", tokens: TOKENS })
-    expect(await cell.calls()).toMatchObject([{ basis: "usage", charge: CHARGE }])
-  })
-
-  test("an image", async () => {
-    const { cell, session } = await open(responseJson([textItem("a cat")], { usage: USAGE }))
-    const image = `data:image/png;base64,${png()}`
-    expect((await session.ask(false, image)).text).toBe("a cat")
-    expect(cell.exchanges[0]?.request.body).toContain('"type":"input_image"')
-    const [call] = await cell.calls()
-    expect(Number(call?.held)).toBeGreaterThan(4_096 * 0.000001)
   })
 
   test.each([false, true])("reasoning and a tool: called, run, answered; streamed: %p", async (streamed) => {
@@ -122,7 +98,7 @@ describe.each(clients)("%s", (_name, connect) => {
   test("a stream that breaks after output is told, and charged for what was said (D10)", async () => {
     const broken = [created, ...textEvents(["x".repeat(40)]).slice(0, 3)]
     const { cell, session } = await open(responseStream(broken, { ending: "reset" }))
-    const error = await failureOf(session.ask(true))
+    const error = await failureOf(session.ask())
     expect(`${error} ${JSON.stringify(error)}`).toContain("The provider failed to complete the request")
     expect(cell.door.requests_ms).toHaveLength(1)
     expect(await cell.calls()).toMatchObject([
@@ -136,7 +112,7 @@ describe.each(clients)("%s", (_name, connect) => {
       responseEvent("error", { code: "overloaded", message: "Too busy.", param: null, sequence_number: 1 }),
     ]
     const { cell, session } = await open(responseStream(failing))
-    const error = await failureOf(session.ask(true))
+    const error = await failureOf(session.ask())
     expect(`${error} ${JSON.stringify(error)}`).toContain("Too busy.")
     const calls = await cell.calls()
     expect(calls).toHaveLength(cell.door.requests_ms.length)
@@ -157,21 +133,15 @@ function openai(cell: Cell): Session {
     return await client.responses.stream({ model, input, ...more }).finalResponse()
   }
   return {
-    async ask(streamed, image) {
-      const content: OpenAI.Responses.ResponseInputContent[] = [{ type: "input_text", text: PROMPT }]
-      if (image !== undefined) content.push({ type: "input_image", image_url: image, detail: "auto" })
-      if (streamed) {
-        let text = ""
-        let usage: OpenAI.Responses.ResponseUsage | undefined
-        const events = await client.responses.create({ model, input: PROMPT, stream: true })
-        for await (const event of events) {
-          if (event.type === "response.output_text.delta") text += event.delta
-          if (event.type === "response.completed") usage = event.response.usage
-        }
-        return { text, tokens: tokensOf(usage) }
+    async ask() {
+      let text = ""
+      let usage: OpenAI.Responses.ResponseUsage | undefined
+      const events = await client.responses.create({ model, input: PROMPT, stream: true })
+      for await (const event of events) {
+        if (event.type === "response.output_text.delta") text += event.delta
+        if (event.type === "response.completed") usage = event.response.usage
       }
-      const { output_text, usage } = await respond([{ role: "user", content }], streamed)
-      return { text: output_text, tokens: tokensOf(usage) }
+      return { text, tokens: tokensOf(usage) }
     },
     async useTool(streamed) {
       const input: OpenAI.Responses.ResponseInput = [{ role: "user", content: PROMPT }]
@@ -197,24 +167,13 @@ function tokensOf(usage: OpenAI.Responses.ResponseUsage | undefined): Heard["tok
 function aiSdk(cell: Cell): Session {
   const model = createOpenAI({ baseURL: `${cell.url}/v1`, apiKey: cell.key })(cell.model)
   const providerOptions = { openai: { store: false } }
-  const read = async (result: ReturnType<typeof streamText>, complaints: readonly unknown[]) => {
-    await result.consumeStream()
-    if (complaints.length > 0) throw complaints[0]
-    return result
-  }
   return {
-    async ask(streamed, image) {
-      const parts = image === undefined ? [] : [{ type: "image" as const, image }]
-      const messages = [
-        { role: "user" as const, content: [{ type: "text" as const, text: PROMPT }, ...parts] },
-      ]
-      if (!streamed) {
-        const { text, usage } = await generateText({ model, messages, providerOptions })
-        return heardByAi(text, usage)
-      }
+    async ask() {
       const complaints: unknown[] = []
       const onError = ({ error }: { error: unknown }) => void complaints.push(error)
-      const result = await read(streamText({ model, messages, providerOptions, onError }), complaints)
+      const result = streamText({ model, prompt: PROMPT, providerOptions, onError })
+      await result.consumeStream()
+      if (complaints.length > 0) throw complaints[0]
       return heardByAi(await result.text, await result.usage)
     },
     async useTool(streamed) {
@@ -234,11 +193,7 @@ function langchain(cell: Cell): Session {
     zdrEnabled: true,
   })
   return {
-    async ask(streamed, image) {
-      const parts = image === undefined ? [] : [{ type: "image_url", image_url: { url: image } }]
-      const message = new HumanMessage({ content: [{ type: "text", text: PROMPT }, ...parts] })
-      return heard(await say(model, [message], streamed))
-    },
+    ask: async () => heard(await say(model, [new HumanMessage(PROMPT)], true)),
     useTool: (streamed) => useWeather(model.bindTools([weather]), streamed),
   }
 }

@@ -45,7 +45,7 @@ export const IN_JSON = [
 const part = (fields: object) => chatChunk({ tool_calls: [{ index: 0, ...fields }] })
 
 /** The tool's call in pieces. */
-export const CALL_CHUNKS = [
+const CALL_CHUNKS = [
   chatChunk({ role: "assistant", content: null }),
   part({ id: tool_call.id, type: "function", function: { name: NAME, arguments: "" } }),
   part({ function: { arguments: ARGUMENTS.slice(0, 8) } }),

@@ -2,6 +2,7 @@ import { describe, expect, test } from "bun:test"
 import { printUsd } from "../../src/money.ts"
 import type { Answer } from "../support/answer.ts"
 import { untilIs } from "../support/gateway.ts"
+import { nanoOf } from "../support/price.ts"
 import {
   chatCompletion,
   chatWords,
@@ -78,7 +79,7 @@ describe("D12 what a call holds is nobody else's while it runs", () => {
   test.each(answers)(
     "50 callers with credit for 3, %s: exactly 3 reach the provider",
     async (_, asked, script) => {
-      const { id, key } = await harness.account(printUsd(nano(HELD) * 4n - 1n))
+      const { id, key } = await harness.account(printUsd(nanoOf(HELD) * 4n - 1n))
       const before = harness.provider.requests.length
       const { held, release } = heldBack(script)
       harness.provider.reply(held)
@@ -93,15 +94,15 @@ describe("D12 what a call holds is nobody else's while it runs", () => {
       expect([reached(), refused.length]).toEqual([3, 47])
       for (const answer of refused) expectError(answer, "insufficient_balance", { fields: fourth })
       expect(await harness.gateway.balance(id)).toMatchObject({
-        balance: printUsd(nano(HELD) * 4n - 1n),
-        held: printUsd(nano(HELD) * 3n),
-        available: printUsd(nano(HELD) - 1n),
+        balance: printUsd(nanoOf(HELD) * 4n - 1n),
+        held: printUsd(nanoOf(HELD) * 3n),
+        available: printUsd(nanoOf(HELD) - 1n),
       })
       release()
       const all = await Promise.all(callers)
       expect(all.filter(({ status }) => status === 200)).toHaveLength(3)
       expect(reached()).toBe(3)
-      const left = nano(HELD) * 4n - 1n - 3n * (10n * INPUT + 5n * OUTPUT)
+      const left = nanoOf(HELD) * 4n - 1n - 3n * (10n * INPUT + 5n * OUTPUT)
       expect(await harness.gateway.balance(id)).toMatchObject({ balance: printUsd(left), held: "0" })
       expect((await harness.gateway.calls(`?account=${id}`)).map(({ state }) => state)).toEqual([
         "settled",
@@ -132,7 +133,7 @@ describe("D12 what a call holds is nobody else's while it runs", () => {
     const { id, key } = await harness.account(HELD)
     harness.provider.replyOnce(json(200, chatCompletion("hello", { usage: usage(10, 2_000) })))
     expect((await harness.chat(key)).status).toBe(200)
-    const debt = printUsd(nano(HELD) - 10n * INPUT - 2_000n * OUTPUT)
+    const debt = printUsd(nanoOf(HELD) - 10n * INPUT - 2_000n * OUTPUT)
     expect(debt).toStartWith("-")
     expect(await harness.gateway.balance(id)).toMatchObject({ balance: debt, held: "0", available: debt })
     expectError(await harness.chat(key), "insufficient_balance", {
@@ -141,9 +142,3 @@ describe("D12 what a call holds is nobody else's while it runs", () => {
     expectError(await harness.count(key), "insufficient_balance")
   })
 })
-
-/** An amount of USD of nine decimals or fewer. */
-function nano(usd: string): bigint {
-  const [whole = "", decimals = ""] = usd.split(".")
-  return BigInt(whole + decimals.padEnd(9, "0"))
-}

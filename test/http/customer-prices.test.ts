@@ -1,14 +1,14 @@
-import { afterAll, describe, expect, test } from "bun:test"
+import { describe, expect, test } from "bun:test"
 import { connect } from "../../src/ledger/database/address.ts"
 import type { CustomerPriceBody } from "../../src/wire/customer-prices.ts"
 import type { AssignedPriceList, PriceListBody } from "../../src/wire/price-lists.ts"
 import type { QuoteBody } from "../../src/wire/quote.ts"
 import type { OperatorUsageReport, UsageReport } from "../../src/wire/usage-report.ts"
 import { falsify } from "../ledger/test-database.ts"
-import { freshDatabase } from "../support/database.ts"
-import { ADMIN_TOKEN, CHAT, chat, startGateway, type TestGateway } from "../support/gateway.ts"
-import { chatCompletion, json, startProvider, usage } from "../support/provider.ts"
+import { ADMIN_TOKEN, CHAT, chat, type TestGateway } from "../support/gateway.ts"
+import { chatCompletion, json, usage } from "../support/provider.ts"
 import { chatBody, postJson } from "../support/request.ts"
+import { testPair } from "../support/test-gateway.ts"
 
 /** D100: the prices of one customer, over two gateways on one database. */
 
@@ -17,18 +17,7 @@ const ANSWER = json(200, chatCompletion("hello", { usage: usage(10, 5, 4) }))
 /** At the configured prices: 6 x 1 + 4 x 0.1 + 5 x 4 USD per 1M tokens. */
 const LIST = "0.0000264"
 
-const provider = await startProvider()
-provider.reply(ANSWER)
-const database = await freshDatabase()
-const { address } = database
-const gateway = await startGateway(provider, {}, null, [{ name: "main", open: true, address }])
-const other = await startGateway(provider, {}, null, [{ name: "main", open: true, address }])
-afterAll(async () => {
-  expect(await gateway.audit()).toMatchObject({ open_holds: 0, violations: [] })
-  for (const one of [gateway, other]) await one.stop()
-  await database.drop()
-  await provider.stop()
-})
+const { provider, gateway, other } = await testPair({ answer: ANSWER })
 
 const setPrice = (account: string, price: object) =>
   gateway.admin<CustomerPriceBody>("POST", `/accounts/${account}/prices`, price)
@@ -138,7 +127,7 @@ test("D100 a gateway sells at no price that a failover has lost", async () => {
   const { id: account, key } = await gateway.account("1")
   const { id } = await setPrice(account, { model: CHAT, prices: { input: "2", output: "8" } })
   for (const at of [gateway, other]) await at.own("/v1/usage", key)
-  const sql = connect(database.address, { max: 1, onnotice: () => {} })
+  const sql = connect(gateway.address, { max: 1, onnotice: () => {} })
   await falsify(sql, async (tx) => {
     await tx`DELETE FROM tollgate.customer_prices WHERE id = ${id}`
     await tx`UPDATE tollgate.accounts SET is_limited = false WHERE id = ${account}`

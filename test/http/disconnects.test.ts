@@ -1,15 +1,18 @@
 import { afterAll, describe, expect, test } from "bun:test"
 import fc from "fast-check"
 import { connect } from "../../src/ledger/database/address.ts"
+import { dataUrl, pdf } from "../honest/files.ts"
 import { within } from "../support/fair-clock.ts"
 import {
   type CallRecord,
   chatModel,
-  EARLY_COMMENTS,
+  PRICE,
   startGateway,
   type TestGateway,
   untilIs,
 } from "../support/gateway.ts"
+import { messageWords, namedEvent } from "../support/messages.ts"
+import { nanoOf } from "../support/price.ts"
 import {
   chatChunk,
   chatCompletion,
@@ -24,7 +27,8 @@ import {
   usageChunk,
 } from "../support/provider.ts"
 import { type RawClient, rawClient } from "../support/raw-client.ts"
-import { chatRequest } from "../support/request.ts"
+import { chatBody, chatRequest, jsonDraft, requestBytes } from "../support/request.ts"
+import { responseEvent, responseObject, responseUsage, textEvents, textItem } from "../support/responses.ts"
 
 /** How soon a provider's connection is closed once nobody wants its answer (D9). */
 const CLOSED_MS = 250
@@ -32,6 +36,8 @@ const CLOSED_MS = 250
 const SEEN_MS = 150
 /** `drain_for` of the upstream behind the model `hasty`. */
 const DRAIN_FOR_MS = 300
+/** Ample time for an end that is on its way. */
+const LEAVE_WAIT_MS = 400
 
 const provider = await startProvider()
 const gateway = await startGateway(provider, policies(provider.url))
@@ -42,7 +48,7 @@ afterAll(async () => {
   await provider.stop()
 })
 
-/** One model for each policy of an upstream, with its name, and two that try one upstream after another. */
+/** One model for each policy of an upstream, with its name, two that try one upstream after another, and those without. */
 function policies(url: string) {
   const on_disconnect = {
     aborting: { stream: "abort", json: "abort" },
@@ -50,15 +56,28 @@ function policies(url: string) {
     hasty: { stream: "drain", json: "drain", drain_for: `${DRAIN_FOR_MS}ms` },
   }
   const names = Object.entries(on_disconnect)
+  const usual = { upstreams: [{ use: "usual" }] }
   return {
-    ...EARLY_COMMENTS,
-    upstreams: Object.fromEntries(
-      names.map(([name, policy]) => [name, { family: "chat", base_url: `${url}/v1`, on_disconnect: policy }]),
-    ),
+    stream: { leave_wait: `${LEAVE_WAIT_MS}ms` },
+    upstreams: {
+      ...Object.fromEntries(
+        names.map(([name, policy]) => [
+          name,
+          { family: "chat", base_url: `${url}/v1`, on_disconnect: policy },
+        ]),
+      ),
+      usual: { family: "chat", base_url: `${url}/v1` },
+      messages: { family: "messages", base_url: url },
+    },
     models: [
       ...names.map(([name]) => chatModel(name, { upstreams: [{ use: name }] })),
       chatModel("abort-then-drain", { upstreams: [{ use: "aborting" }, { use: "draining" }] }),
       chatModel("drain-then-abort", { upstreams: [{ use: "draining" }, { use: "aborting" }] }),
+      chatModel("plain", usual),
+      chatModel("learns", usual),
+      chatModel("wide", { ...usual, context_tokens: 100_000 }),
+      chatModel("priced", { ...usual, price: { ...PRICE, reasoning: "4.00" } }),
+      chatModel("message", { family: "messages", upstreams: [{ use: "messages" }] }),
     ],
   }
 }
@@ -76,6 +95,8 @@ async function expectNothingLeft({ audit, service, lines, metrics }: TestGateway
   expect(counts).toMatch(/^tollgate_ends_ignored_total 0$/m)
 }
 
+const CHAT = "/v1/chat/completions"
+
 interface Begun {
   readonly account_id: string
   readonly client: RawClient
@@ -83,19 +104,20 @@ interface Begun {
 }
 
 /** A call of an account of its own that has reached the provider; the test writes the answer itself. */
-async function begin(model: string, body: object = {}): Promise<Begun> {
+async function begin(model: string, body: object = {}, target = CHAT): Promise<Begun> {
   const { id, key } = await gateway.account()
   const client = await rawClient(gateway)
   provider.replyOnce(silent())
-  client.send(chatRequest(key, { model, ...body }))
+  const asked = target === "/v1/responses" ? { model, ...body } : chatBody({ model, ...body })
+  client.send(requestBytes(jsonDraft(key, target, asked, ["anthropic-version: 2023-06-01"])))
   return { account_id: id, client, exchange: await provider.exchange(provider.exchanges.length + 1) }
 }
 
 /** The same, with the stream's headers and a first word that the client has seen. */
-async function beginStream(model: string, body: object = {}): Promise<Begun> {
+async function beginStream(model: string, body: object = {}, before = ""): Promise<Begun> {
   const begun = await begin(model, { stream: true, ...body })
   await begun.exchange.head(200, { "content-type": "text/event-stream" })
-  await begun.exchange.chunk(text("first"))
+  await begun.exchange.chunk(before + text("first"))
   await begun.client.receives("first")
   return begun
 }
@@ -117,12 +139,6 @@ async function closed({ account_id }: Begun): Promise<CallRecord | undefined> {
   expect(calls).toHaveLength(1)
   expect((await gateway.balance(account_id)).held).toBe("0")
   return calls[0]
-}
-
-/** The provider is read on for `drain_for` once the client left, and not much longer. */
-async function expectDrained({ exchange }: Begun, left_ms: number): Promise<void> {
-  expect(await within(DRAIN_FOR_MS + CLOSED_MS, exchange.closed)).toBe(true)
-  expect((await exchange.closed) - left_ms).toBeGreaterThanOrEqual(DRAIN_FOR_MS - 10)
 }
 
 const RELEASED = { state: "released", basis: "none", charge: "0", usage: null }
@@ -149,9 +165,12 @@ describe("D9 the client leaves before the provider's headers", () => {
 
   test("drain_for: a stream without headers is cut after it and released", async () => {
     const begun = await begin("hasty", { stream: true })
-    await expectDrained(begun, begun.client.leave())
+    const left_ms = begun.client.leave()
+    expect(await within(DRAIN_FOR_MS + CLOSED_MS, begun.exchange.closed)).toBe(true)
+    expect((await begun.exchange.closed) - left_ms).toBeGreaterThanOrEqual(DRAIN_FOR_MS - 10)
     expect(await closed(begun)).toMatchObject({ ...RELEASED, ...LEFT })
   })
+
   test("drain_for does not bound a JSON call: `total` does", async () => {
     const begun = await begin("hasty")
     begun.client.leave()
@@ -254,16 +273,6 @@ describe("D9 the client leaves a JSON call whose body is on its way", () => {
 })
 
 describe("D9 the client leaves during a stream", () => {
-  test("rule 6: before any output it is released", async () => {
-    const begun = await begin("aborting", { stream: true })
-    await begun.exchange.head(200, { "content-type": "text/event-stream" })
-    await begun.exchange.chunk(sseEvent(chatChunk({ role: "assistant", content: "" })))
-    await begun.client.receives(": ok")
-    begun.client.leave()
-    expect(await within(CLOSED_MS, begun.exchange.closed)).toBe(true)
-    expect(await closed(begun)).toMatchObject({ ...RELEASED, ...LEFT })
-  })
-
   test("drain: a provider that dies is estimated from what it said; the client had left", async () => {
     const begun = await beginStream("draining")
     begun.client.leave()
@@ -283,7 +292,7 @@ describe("D9 the client leaves when every choice has finished", () => {
     await begun.exchange.chunk(SAID)
     await begun.client.receives('"stop"')
     begun.client.leave()
-    await Bun.sleep(CLOSED_MS + DRAIN_FOR_MS)
+    await Bun.sleep(CLOSED_MS)
     expect(begun.exchange.closed_by).toBeNull()
     await begun.exchange.chunk(FINAL_USAGE + DONE)
     expect(await closed(begun)).toMatchObject({ basis: "usage", charge: USAGE_CHARGE, ...LEFT })
@@ -404,12 +413,12 @@ describe("many at once", () => {
         let charged = 0n
         for (const call of calls) {
           const exchange = exchanges.get(String(call.id))
-          charged += nano(call.charge)
+          charged += nanoOf(call.charge)
           if (exchange === undefined) expect(call).toMatchObject({ ...RELEASED, ...LEFT })
           else expectFair(call, exchange)
         }
         const { balance, held } = await gateway.balance(id)
-        expect({ balance: nano(balance), held }).toEqual({ balance: 10_000_000_000n - charged, held: "0" })
+        expect({ balance: nanoOf(balance), held }).toEqual({ balance: 10_000_000_000n - charged, held: "0" })
         for (const exchange of exchanges.values()) {
           if (exchange.closed_by !== "gateway") await exchange.ended
         }
@@ -432,25 +441,19 @@ describe("many at once", () => {
   /** A call is charged its usage when that came, and otherwise at most what the provider had generated. */
   function expectFair(call: CallRecord, exchange: Exchange): void {
     const { words } = askedBy(exchange)
-    if (call.basis === "usage") expect(nano(call.charge)).toBe(10_000n + 4_000n * BigInt(words))
+    if (call.basis === "usage") expect(nanoOf(call.charge)).toBe(10_000n + 4_000n * BigInt(words))
     else expect(call).toMatchObject(LEFT)
     if (call.basis === "estimate") {
       const said = [...exchange.generated.matchAll(/"content":"( word \d+)"/g)]
         .map(([, word]) => word)
         .join("")
-      expect(nano(call.charge)).toBeGreaterThan(0n)
+      expect(nanoOf(call.charge)).toBeGreaterThan(0n)
       const output = 4_000n * BigInt(Math.max(1, Math.floor(said.length / 4)))
-      expect(nano(call.charge)).toBeLessThanOrEqual(output + 1_000n * BigInt(PROMPT_TOKENS + 6))
+      expect(nanoOf(call.charge)).toBeLessThanOrEqual(output + 1_000n * BigInt(PROMPT_TOKENS + 6))
     }
-    if (call.basis === "none") expect(nano(call.charge)).toBe(0n)
+    if (call.basis === "none") expect(nanoOf(call.charge)).toBe(0n)
   }
 })
-
-/** Decimal USD as nano-USD. */
-function nano(usd: unknown): bigint {
-  const [whole = "", part = ""] = String(usd).split(".")
-  return BigInt(whole + part.padEnd(9, "0"))
-}
 
 describe("one connection of a client", () => {
   test("serves on after refusals, JSON answers, streams and a stream that broke", async () => {
@@ -503,5 +506,153 @@ describe("one connection of a client", () => {
     const [call, ...others] = await gateway.endedCalls(id)
     expect(others).toEqual([])
     expect(call).toMatchObject({ ...RELEASED, ...LEFT })
+  })
+})
+
+describe("D9 auto: who leaves early pays like who stays", () => {
+  const kinds: [
+    target: string,
+    body: Record<string, unknown> & { model: string },
+    events: readonly string[],
+  ][] = [
+    [
+      CHAT,
+      { model: "plain" },
+      [text("one"), text(" two"), sseEvent(chatChunk({}, "stop")), FINAL_USAGE, DONE],
+    ],
+    ["/v1/messages", { model: "message", max_tokens: 100 }, messageWords("one", " two").map(namedEvent)],
+    [
+      "/v1/responses",
+      { model: "plain", input: "hello" },
+      [
+        ...textEvents(["one", " two"]),
+        responseEvent("response.completed", {
+          response: responseObject([textItem("one two")], { usage: responseUsage(10, 5) }),
+        }),
+      ],
+    ],
+  ]
+  test.each(kinds)(
+    "%s: the end that is on its way is charged, after every event",
+    async (target, { model, ...body }, events) => {
+      for (let seen = 1; seen < events.length; seen++) {
+        const begun = await begin(model, { stream: true, ...body }, target)
+        await begun.exchange.head(200, { "content-type": "text/event-stream" })
+        await begun.exchange.chunk(events.slice(0, seen).join(""))
+        await begun.client.receives("200 OK")
+        begun.client.leave()
+        await Bun.sleep(20)
+        await begun.exchange.chunk(events.slice(seen).join(""))
+        await begun.exchange.end()
+        const call = await closed(begun)
+        expect(call).toMatchObject({ state: "settled", basis: "usage", charge: USAGE_CHARGE })
+      }
+    },
+  )
+
+  test("the prompt's usage counts, whatever its text says: R7, one event before the end", async () => {
+    const messages = [{ role: "user", content: "QUJD".repeat(10_000) }]
+    const begun = await begin("plain", { stream: true, messages })
+    await begun.exchange.head(200, { "content-type": "text/event-stream" })
+    await begun.exchange.chunk(text("one") + sseEvent(chatChunk({}, "stop")))
+    await begun.client.receives('"stop"')
+    begun.client.leave()
+    await begun.exchange.chunk(sseEvent(usageChunk(usage(30_000, 5))) + DONE)
+    expect(await closed(begun)).toMatchObject({
+      state: "settled",
+      ...LEFT,
+      basis: "usage",
+      charge: "0.03002",
+    })
+  })
+})
+
+describe("D9 auto: a stream that hides nothing", () => {
+  test("is read on for leave_wait, then cut and estimated with its prompt", async () => {
+    const begun = await beginStream("plain")
+    const left_ms = begun.client.leave()
+    expect(await within(LEAVE_WAIT_MS + CLOSED_MS, begun.exchange.closed)).toBe(true)
+    expect((await begun.exchange.closed) - left_ms).toBeGreaterThanOrEqual(LEAVE_WAIT_MS - 10)
+    expect(begun.exchange.closed_by).toBe("gateway")
+    expect(await closed(begun)).toMatchObject({ state: "settled", ...LEFT, basis: "estimate" })
+  })
+
+  test("before any output: released, and no error of the gateway", async () => {
+    const counts = async () => {
+      const lines = (await gateway.metrics()).split("\n")
+      const starting = (start: string) => lines.filter((line) => line.startsWith(start)).join()
+      const left = starting(`tollgate_requests_total{route="${CHAT}",status="499"} `)
+      return { left: Number(left.split(" ")[1] ?? 0), errors: starting("tollgate_errors_total") }
+    }
+    const before = await counts()
+    const begun = await begin("plain", { stream: true })
+    begun.client.leave()
+    expect(await within(LEAVE_WAIT_MS + CLOSED_MS, begun.exchange.closed)).toBe(true)
+    expect(await closed(begun)).toMatchObject({ state: "released", charge: "0", failure: "client_left" })
+    await untilIs(counts, { left: before.left + 1, errors: before.errors })
+  })
+
+  test("abort: it is cut at once", async () => {
+    const begun = await beginStream("aborting")
+    const left_ms = begun.client.leave()
+    expect((await begun.exchange.closed) - left_ms).toBeLessThan(LEAVE_WAIT_MS)
+    expect(await closed(begun)).toMatchObject({ state: "settled", ...LEFT, basis: "estimate" })
+  })
+})
+
+describe("D9 auto: a stream that may hide output is drained", () => {
+  const REASONED = sseEvent(
+    usageChunk({ ...usage(10, 5), completion_tokens_details: { reasoning_tokens: 3 } }),
+  )
+
+  /** The provider says nothing for longer than leave_wait, then the rest. */
+  async function expectDrained(begun: Begun): Promise<void> {
+    begun.client.leave()
+    await Bun.sleep(LEAVE_WAIT_MS + CLOSED_MS)
+    expect(begun.exchange.closed_by).toBeNull()
+    await begun.exchange.chunk(text(" more") + sseEvent(chatChunk({}, "stop")) + REASONED + DONE)
+    await begun.exchange.end()
+    expect(await closed(begun)).toMatchObject({
+      state: "settled",
+      ...LEFT,
+      basis: "usage",
+      charge: USAGE_CHARGE,
+    })
+  }
+
+  test("by its price for reasoning; its connection is used again", async () => {
+    const begun = await beginStream("priced")
+    await expectDrained(begun)
+    const next = await beginStream("priced")
+    expect(next.exchange.request.connection).toBe(begun.exchange.request.connection)
+    await expectDrained(next)
+  })
+
+  test("by reasoning that the usage of this stream counts", async () => {
+    const begun = await beginStream("learns", {}, REASONED)
+    await expectDrained(begun)
+  })
+
+  test("by reasoning that an earlier call counted", async () => {
+    const begun = await beginStream("learns")
+    await expectDrained(begun)
+  })
+
+  test("by what only the provider knows of its prompt: what it adds, and files", async () => {
+    const content = [{ type: "file", file: { file_data: dataUrl("application/pdf", pdf(2, "A page.")) } }]
+    const requests = [
+      { messages: [{ role: "user", content }] },
+      { tools: [{ type: "mcp", server_url: "https://x" }] },
+    ]
+    const begun: Begun[] = []
+    for (const more of requests) begun.push(await begin("wide", { stream: true, ...more }))
+    await Promise.all(
+      begun.map(async (one) => {
+        await one.exchange.head(200, { "content-type": "text/event-stream" })
+        await one.exchange.chunk(text("first"))
+        await one.client.receives("first")
+        await expectDrained(one)
+      }),
+    )
   })
 })

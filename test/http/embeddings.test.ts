@@ -35,8 +35,6 @@ function post(path: string, key: string, body: object, headers: Record<string, s
 const embed = (key: string, fields: object = {}, headers: Record<string, string> = {}) =>
   post("/v1/embeddings", key, { model: EMBEDDING, input: "hello", ...fields }, headers)
 
-const ERROR = { type: "error", request_id: expect.any(String) }
-
 describe("D67 a call", () => {
   test.each(["/v1/embeddings", "/embeddings"])("%s: bytes pass, input is charged", async (path) => {
     const { key } = await gateway.account("1")
@@ -70,26 +68,6 @@ describe("D67 a call", () => {
     })
   })
 
-  test("without usage it is an estimate of the input: 80 bytes of text are 20 tokens", async () => {
-    const { key } = await gateway.account("1")
-    provider.replyOnce(json(200, embeddingList(1, { usage: undefined })))
-    const answer = await embed(key, { input: "x".repeat(78) })
-    expect(answer.status).toBe(200)
-    expect(await gateway.receipt(answer, key)).toMatchObject({
-      basis: "estimate",
-      failure: "usage_missing",
-      charge: "0.00002",
-      usage: { prompt_tokens: 20, completion_tokens: 0 },
-    })
-  })
-
-  test("tokens are held and estimated by their count", async () => {
-    const { key } = await gateway.account("1")
-    provider.replyOnce(json(200, embeddingList(1, { usage: null })))
-    const receipt = await gateway.receipt(await embed(key, { input: [[100_000, 100_001], [7]] }), key)
-    expect(receipt).toMatchObject({ held: "0.000003", charge: "0.000003", usage: { prompt_tokens: 3 } })
-  })
-
   test("D49 tells its cost to a client that asks, and asks the provider for nothing", async () => {
     const { key } = await gateway.account("1")
     provider.replyOnce(json(200, embeddingList(1)))
@@ -98,32 +76,6 @@ describe("D67 a call", () => {
       usage: { prompt_tokens: 9, total_tokens: 9, cost: 0.000009 },
     })
     expect(provider.requests.at(-1)?.json).not.toHaveProperty("usage")
-  })
-
-  test.each<[string, object | string, number, string, string]>([
-    ["an error object", { error: { message: "no" } }, 502, "upstream_error", "upstream_error"],
-  ])("rule 3 %s is free", async (_, body, status, code, failure) => {
-    const { key, id } = await gateway.account("1")
-    provider.replyOnce(json(200, body))
-    const answer = await embed(key)
-    expect([answer.status, await answer.json()]).toMatchObject([status, { ...ERROR, error: { code } }])
-    expect(await gateway.calls(`?account=${id}`)).toMatchObject([{ state: "released", charge: "0", failure }])
-  })
-
-  test("D5 an answer over the limit is charged by its usage, and not delivered", async () => {
-    const { key } = await gateway.account("1")
-    const embedding = Array.from({ length: 20_000 }, (_, at) => at / 7)
-    provider.replyOnce(json(200, { data: [{ embedding }], usage: { prompt_tokens: 4, total_tokens: 4 } }))
-    const answer = await embed(key)
-    expect([answer.status, await answer.json()]).toMatchObject([
-      502,
-      { error: { code: "response_too_large" } },
-    ])
-    expect(await gateway.receipt(answer, key)).toMatchObject({
-      charge: "0.000004",
-      basis: "usage",
-      notes: ["response_too_large"],
-    })
   })
 
   test("D43 a key of one operation is not that of another, with the same body too", async () => {
@@ -153,12 +105,6 @@ describe("D67 a call", () => {
     const { error } = (await answer.json()) as { error: Record<string, unknown> }
     expect([answer.status, error.code, error.needed]).toEqual([402, "insufficient_balance", "0.000007"])
     expect(error).not.toHaveProperty("max_tokens")
-  })
-
-  test.each(["provider", "speed", "inference_geo"])("D61 %s is a 400", async (param) => {
-    const { key } = await gateway.account("1")
-    const answer = await embed(key, { [param]: "fast" })
-    expect([answer.status, await answer.json()]).toMatchObject([400, { error: { param } }])
   })
 
   test("D18 a body at fault reaches no provider", async () => {
@@ -221,21 +167,6 @@ describe("D63 a model offers operations", () => {
       ],
     })
   })
-
-  test("D53 D54 log and metrics name it", async () => {
-    const { key } = await gateway.account("1")
-    provider.replyOnce(json(200, embeddingList(1)))
-    const id = (await embed(key)).headers.get("x-request-id")
-    const line = gateway.lines.find((one) => one.includes(`"request_id":"${id}"`))
-    expect(JSON.parse(line ?? "null")).toMatchObject({ operation: "embeddings", model: EMBEDDING })
-    const metrics = await gateway.metrics()
-    expect(metrics).toMatch(
-      /tollgate_calls_settled_total\{model="embedding-model",operation="embeddings",basis="usage"\} \d/,
-    )
-    expect(metrics).toMatch(
-      /gen_ai_client_operation_duration_seconds_count\{gen_ai_operation_name="embeddings",.*gen_ai_request_model="embedding-model"\} \d/,
-    )
-  })
 })
 
 describe("D47 a quote", () => {
@@ -249,22 +180,10 @@ describe("D47 a quote", () => {
   test("of embeddings: what they would hold, and no output", async () => {
     const { key } = await gateway.account("0.00001")
     const body = { operation: "embeddings", model: EMBEDDING, input: "hello" }
-    expect(await quoted(key, body)).toEqual({
-      model: EMBEDDING,
-      operation: "embeddings",
-      amount: "0.000007",
-      admitted: true,
-      refusal: null,
-      available: "0.00001",
-      remaining: null,
-      budgets: [],
-      prompt_tokens: 7,
-      max_tokens: 0,
-      n: 1,
+    expect(await quoted(key, body)).toMatchObject({
+      ...{ operation: "embeddings", amount: "0.000007", admitted: true, prompt_tokens: 7, max_tokens: 0 },
       largest_max_tokens: null,
       prices: { input: "1", cached_input: "1", output: "0", per_call: "0" },
-      tiers: [],
-      service_tiers: [],
     })
     expect(await quoted(key, { ...body, input: "hello world" })).toMatchObject({
       admitted: false,
@@ -274,18 +193,6 @@ describe("D47 a quote", () => {
 
   test.each<[string, object, number, object]>([
     ["an operation that nobody sells", { operation: "images", model: CHAT }, 400, { param: "operation" }],
-    [
-      "a body of another operation",
-      { operation: "embeddings", model: CHAT, messages: [] },
-      400,
-      { param: "input" },
-    ],
-    [
-      "a model that does not offer it",
-      { operation: "embeddings", model: TALKER, input: "x" },
-      403,
-      { code: "model_not_allowed" },
-    ],
   ])("of %s is refused", async (_, body, status, error) => {
     const { key } = await gateway.account("1")
     const answer = await post("/v1/quote", key, body)

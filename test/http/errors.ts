@@ -2,10 +2,11 @@ import { expect } from "bun:test"
 import type { Answer } from "../support/answer.ts"
 
 /** D15 and D16 once more, in the tests' own hand: what status and `error.type` each code has, and what headers it brings. */
-const KINDS = {
+export const KINDS = {
   invalid_request: [400, "invalid_request_error"],
   invalid_api_key: [401, "authentication_error"],
   insufficient_balance: [402, "billing_error"],
+  spending_limit_reached: [402, "billing_error"],
   account_suspended: [403, "permission_error"],
   key_suspended: [403, "permission_error"],
   model_not_allowed: [403, "permission_error"],

@@ -1,17 +1,9 @@
-import { afterAll, describe, expect, test } from "bun:test"
+import { describe, expect, test } from "bun:test"
 import type { EstimatesBody } from "../../src/wire/estimates.ts"
 import { type } from "../cli/command.ts"
-import { freshDatabase } from "../support/database.ts"
 import { ADMIN_TOKEN, CHAT, chat, configFor, startGateway, type TestGateway } from "../support/gateway.ts"
-import {
-  chatCompletion,
-  chatWords,
-  json,
-  sse,
-  startProvider,
-  usage,
-  usageChunk,
-} from "../support/provider.ts"
+import { chatCompletion, chatWords, json, sse, usage, usageChunk } from "../support/provider.ts"
+import { testPair } from "../support/test-gateway.ts"
 
 /** D92: calls at two gateways of one database, and what the operator is told. */
 
@@ -19,18 +11,8 @@ const TEXT = "Forty-five bytes of text, and then no more..."
 /** 9 tokens of text with 5 bytes each, and 30 of reasoning that nobody sees. */
 const REASONED = { ...usage(9, 39), completion_tokens_details: { reasoning_tokens: 30 } }
 
-const fresh = await freshDatabase()
-const provider = await startProvider()
-const shard = [{ name: "main", open: true, address: fresh.address }] as const
-const first = await startGateway(provider, {}, null, shard)
-const second = await startGateway(provider, {}, null, shard)
+const { provider, gateway: first, other: second, shards } = await testPair()
 const key = (await second.account("10")).key
-afterAll(async () => {
-  expect(await second.audit()).toMatchObject({ open_holds: 0, violations: [] })
-  await second.stop()
-  await provider.stop()
-  await fresh.drop()
-})
 
 async function call(gateway: TestGateway, body: object = {}): Promise<void> {
   const answer = await chat(gateway, key, body)
@@ -54,9 +36,7 @@ describe("D92 estimates beside usage", () => {
 
     await first.stop()
     expect((await estimates()).data).toMatchObject([{ model: CHAT, operation: "chat", calls: 19 }])
-    const third = await startGateway(provider, {}, null, [
-      { name: "main", open: true, address: fresh.address },
-    ])
+    const third = await startGateway(provider, {}, null, shards)
     await call(third)
     await third.stop()
     const { data } = await estimates()
@@ -84,7 +64,7 @@ describe("D92 estimates beside usage", () => {
       provider,
       { models: models.map((model: object) => ({ ...model, ...settings })) },
       null,
-      [{ name: "main", open: true, address: fresh.address }],
+      shards,
     )
     await call(fourth)
     await fourth.stop()

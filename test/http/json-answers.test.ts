@@ -11,7 +11,6 @@ import {
   usage,
 } from "../support/provider.ts"
 import { chatBody } from "../support/request.ts"
-import { send } from "./client.ts"
 import { CANARY } from "./harness.ts"
 import {
   estimated,
@@ -51,7 +50,6 @@ const stage = await testStage((url) => ({
   },
   models: [
     chatModel("chat-model"),
-    chatModel("two-bytes", { bytes_per_token: 2 }),
     chatModel("half-bytes", { bytes_per_token: 1.5 }),
     chatModel("prompting", { estimate: { prompt: "always" } }),
     chatModel("hasty", { upstreams: [{ use: "hasty", model: "upstream-model" }] }),
@@ -80,11 +78,6 @@ describe("D5, rule 3, spec 7 blank is usage_missing", () => {
   holds([
     ["no bytes", json(200, ""), ...missing],
     [
-      "no bytes, chunked",
-      sse([], { done: false, headers: { "content-type": "application/json" } }),
-      ...missing,
-    ],
-    [
       "204",
       async (exchange) => {
         await exchange.head(204, {}, { length: 0 })
@@ -102,13 +95,7 @@ describe("D5, rule 3, spec 7 whatever else is no JSON object is usage_invalid", 
   holds([
     ["HTML", json(200, `<html><p>${CANARY}</p></html>`, { "content-type": "text/html" }), ...invalid],
     ["cut by a reset", cut(whole.slice(0, 60), { length: whole.length }, "reset"), ...lost],
-    [
-      "cut by a close: too short for its length",
-      cut(whole.slice(0, 60), { length: whole.length }, "close"),
-      ...lost,
-    ],
     ["cut by a close: no last chunk", cut(whole.slice(0, 60), "chunked", "close"), ...lost],
-    ["cut though its object is whole", cut(whole, { length: whole.length + 1 }, "reset"), ...lost],
   ])
 
   const padded = (size: number) => withUsage('{"prompt_tokens":9,"completion_tokens":5}').padEnd(size)
@@ -117,14 +104,6 @@ describe("D5, rule 3, spec 7 whatever else is no JSON object is usage_invalid", 
     [
       "a page over limits.response",
       json(200, CANARY.repeat(10_000), { "content-type": "text/html" }),
-      ...invalid,
-    ],
-    [
-      "an object over limits.response that ends within, in a whole body",
-      json(
-        200,
-        JSON.stringify(chatCompletion("x".repeat(RESPONSE_LIMIT), { usage: usage(9, 5) })).slice(0, -9),
-      ),
       ...invalid,
     ],
     [
@@ -148,8 +127,13 @@ describe("D5 an answer over limits.response is charged, and not delivered", () =
       too_large,
       charged,
     ],
-    ["by its usage, behind all output", json(200, large(usage(9, 5))), too_large, charged],
     ["by its usage, chunked", sse([large(usage(9, 5))], { done: false }), too_large, charged],
+    [
+      "by its usage, though its length beside chunks is small",
+      sse([large(usage(9, 5))], { done: false, headers: { "content-length": "5" } }),
+      too_large,
+      charged,
+    ],
     [
       "rule 2: without usage by its output, as far as the hold goes",
       json(200, large(undefined)),
@@ -177,19 +161,6 @@ describe("D5 an answer over limits.response is charged, and not delivered", () =
     await expectSides(stage, { script: endless }, too_large, charged)
     await expectCut(stage)
   })
-
-  test("D43 it is not kept for its Idempotency-Key, and the call is not made again", async () => {
-    const { gateway, provider } = stage
-    const { key } = await gateway.account("1")
-    const headers = { "idempotency-key": "large" }
-    provider.replyOnce(json(200, large(usage(9, 5))))
-    expect((await send(gateway.url, key, chatBody(), { headers }).ended).status).toBe(502)
-    const again = await send(gateway.url, key, chatBody(), { headers }).ended
-    expect({ status: again.status, body: again.body }).toEqual({
-      status: 400,
-      body: expect.stringContaining("idempotency_key_used"),
-    })
-  })
 })
 
 describe("D6 an output estimate: at least one token, rounded down, charged alone, never above the hold", () => {
@@ -203,20 +174,6 @@ describe("D6 an output estimate: at least one token, rounded down, charged alone
       estimated(11, "usage_missing", {
         charge: "0.000052",
         usage: { prompt_tokens: 8, cached_tokens: 0, completion_tokens: 11 },
-      }),
-    ],
-    [
-      "no more than the hold pays for",
-      { max_tokens: 1 },
-      estimated(9, "usage_missing", { held: "0.000039" }),
-    ],
-    [
-      "no more than the hold pays for, the prompt first",
-      { max_tokens: 1, model: "prompting" },
-      estimated(7, "usage_missing", {
-        held: "0.000039",
-        charge: "0.000036",
-        usage: { prompt_tokens: 8, cached_tokens: 0, completion_tokens: 7 },
       }),
     ],
   ])("%s", async (_, fields, recorded) => {
@@ -303,31 +260,6 @@ describe("D18 the request passes upstream as it was billed", () => {
     expectSent(sides, body)
     expect(sides.call).toMatchObject({ state: "settled", charge: "0.00003" })
   })
-
-  test("duplicate keys: the last wins, and what was billed is what is sent", async () => {
-    const { gateway, provider } = stage
-    const { id, key } = await gateway.account("1")
-    provider.replyOnce(json(200, completion))
-    const text = `{"model":"no-model","max_tokens":1000,"messages":[{"role":"user","content":"${"x".repeat(500)}"}],
-      "max_tokens":2,"model":"chat-model","n":100,"n":2,"messages":[{"role":"system","role":"user","content":"hello"}]}`
-    const answer = await send(gateway.url, key, text).ended
-    expect(answer.body).toBe(completion)
-    expect(provider.requests.at(-1)?.body).toBe(
-      '{"model":"upstream-model","max_tokens":2,"messages":[{"role":"user","content":"hello"}],"n":2}',
-    )
-    // 35 bytes of prompt, two choices of two tokens.
-    expect(await gateway.calls(`?account=${id}`)).toMatchObject([{ held: "0.000051", charge: "0.00003" }])
-  })
-
-  test("a key named __proto__ is data", async () => {
-    const { gateway, provider } = stage
-    const { key } = await gateway.account("1")
-    provider.replyOnce(json(200, completion))
-    const text =
-      '{"model":"chat-model","messages":[{"role":"user","content":"hi","__proto__":{"x":1}}],"__proto__":{"y":2}}'
-    expect((await send(gateway.url, key, text).ended).status).toBe(200)
-    expect(provider.requests.at(-1)?.body).toBe(text.replace("chat-model", "upstream-model"))
-  })
 })
 
 describe("D24 the provider's bytes pass unchanged, its headers do not", () => {
@@ -335,18 +267,8 @@ describe("D24 the provider's bytes pass unchanged, its headers do not", () => {
   const compact = JSON.stringify(chatCompletion("é😀", { usage: usage(10, 5) }))
   holds([
     passed(
-      "spaces and lines",
-      JSON.stringify(chatCompletion("hi", { usage: usage(10, 5) }), null, "\t"),
-      charged,
-    ),
-    passed(
       "escapes and numbers as they were written",
       compact.replace("é", "\\u00E9").replace("1760000000", "1.76e9"),
-      charged,
-    ),
-    passed(
-      "duplicate keys: the last is read, both pass",
-      compact.replace('"usage"', '"usage":{},"usage"'),
       charged,
     ),
     passed("a BOM", `\ufeff${compact}`, charged),
@@ -362,15 +284,6 @@ describe("D24 the provider's bytes pass unchanged, its headers do not", () => {
       "retry-after": "7",
     }),
   ])
-
-  test("a body that comes in many pieces, cut within characters", async () => {
-    const script: Script = async (exchange) => {
-      await exchange.head(200, { "content-type": "application/json" })
-      for (const byte of Buffer.from(compact)) await exchange.chunk(Uint8Array.of(byte))
-      await exchange.end()
-    }
-    await expectSides(stage, { script }, seesJson(compact), charged)
-  })
 })
 
 describe("D29 a stream request is answered as a stream", () => {
@@ -398,18 +311,10 @@ describe("D29 a stream request is answered as a stream", () => {
   const charged = settled("0.00003", [10, 0, 5])
   const call = { id: "call_1", type: "function", function: { name: "look", arguments: "{}" } }
   const calling = { role: "assistant", content: null, tool_calls: [call] }
-  const unfinished = { usage: usage(10, 5), choices: [{ index: 0, message: { content: "hi" } }] }
   const nothing = released("no_output", { ending: "upstream_lost" })
   holds(
     [
       streamed("a JSON object is one chunk and [DONE]", "application/json", whole, shown, charged),
-      streamed(
-        "without a finish_reason too",
-        "application/json",
-        unfinished,
-        streamText({ usage: usage(10, 5), choices: [{ index: 0, delta: { content: "hi" } }] }, DONE),
-        charged,
-      ),
       streamed(
         "calls of tools have their index",
         "application/json",
@@ -425,8 +330,6 @@ describe("D29 a stream request is answered as a stream", () => {
         charged,
       ),
       streamed("rule 6: the empty object", "application/json", "{}", "", released("no_output")),
-      streamed("rule 6: blank", "application/json", "", "", nothing),
-      streamed("rule 6: malformed", "application/json", `["${CANARY}"]`, "", nothing),
       streamed(
         "rule 6, D41: nested so deep that it takes seconds to print",
         "application/json",

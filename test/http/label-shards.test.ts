@@ -1,10 +1,9 @@
 import { afterAll, expect, test } from "bun:test"
-import type { ShardAddress } from "../../src/ledger/shards.ts"
 import type { OperatorUsageReport, UsageReport } from "../../src/wire/usage-report.ts"
-import { type FreshDatabase, freshDatabase } from "../support/database.ts"
-import { chat, startGateway, type TestGateway } from "../support/gateway.ts"
-import { chatCompletion, json, startProvider, usage } from "../support/provider.ts"
+import { chat, endSound, startGateway } from "../support/gateway.ts"
+import { HELLO, startProvider } from "../support/provider.ts"
 import { chatBody } from "../support/request.ts"
+import { accountIn, twoShards } from "../support/two-shards.ts"
 
 /** D94: calls with end users and tags of accounts in two shards, through one gateway. */
 
@@ -12,48 +11,31 @@ const RULES = { tags: ["feature"] }
 const CHARGE = "0.00003"
 const DAY_MS = 86_400_000
 
-const databases: FreshDatabase[] = []
-const gateways: TestGateway[] = []
-const accounts: { readonly id: string; readonly key: string }[] = []
-
+const { shards, drop } = await twoShards()
 const provider = await startProvider()
-provider.reply(json(200, chatCompletion("hi", { usage: usage(10, 5) })))
-const shards: ShardAddress[] = []
-for (const [name, team] of [
-  ["a", "search"],
-  ["b", "ops"],
-] as const) {
-  const fresh = await freshDatabase()
-  databases.push(fresh)
-  const shard = { name, open: true, address: fresh.address }
-  shards.push(shard)
-  const gateway = await startGateway(provider, RULES, null, [shard])
-  gateways.push(gateway)
-  const { id } = await gateway.account("10")
-  const made = await gateway.admin<{ key: string }>("POST", `/accounts/${id}/keys`, { labels: { team } })
-  accounts.push({ id, key: made.key })
-}
-const [first, ...others] = shards
-if (first === undefined) throw new Error("there are two shards")
-const both = await startGateway(provider, RULES, null, [first, ...others])
-gateways.push(both)
+provider.reply(HELLO)
+const both = await startGateway(provider, RULES, null, shards)
 afterAll(async () => {
-  for (const gateway of gateways) {
-    expect(await gateway.audit()).toMatchObject({ open_holds: 0, violations: [] })
-    await gateway.stop()
-  }
-  await provider.stop()
-  for (const fresh of databases) await fresh.drop()
+  await endSound(both, provider)
+  await drop()
 })
+const accounts = [await customer("a", "search"), await customer("b", "ops")] as const
+
+/** An account in a shard, and a key whose calls are a team's. */
+async function customer(shard: string, team: string) {
+  const id = await accountIn(both, shard)
+  const { key } = await both.admin<{ key: string }>("POST", `/accounts/${id}/keys`, { labels: { team } })
+  return { id, key }
+}
 
 async function call(place: 0 | 1, end_user: string | null, tags: string | null): Promise<string> {
   const answer = await chat(
     both,
-    accounts[place]?.key ?? "",
+    accounts[place].key,
     {},
     {
       headers: {
-        authorization: `Bearer ${accounts[place]?.key}`,
+        authorization: `Bearer ${accounts[place].key}`,
         "content-type": "application/json",
         ...(tags !== null && { "x-tollgate-tags": tags }),
       },
@@ -93,11 +75,11 @@ test("D94 lists, receipts and sums by end user and tag are those of both shards"
 
 test("D94 a client sees the end users of its own account, and one that is forgotten is so in its account only", async () => {
   const own = async (place: 0 | 1): Promise<readonly (string | null)[]> => {
-    const { data } = await both.own<UsageReport>("/v1/usage?by=end_user", accounts[place]?.key ?? "")
+    const { data } = await both.own<UsageReport>("/v1/usage?by=end_user", accounts[place].key)
     return data.flatMap(({ group, name }) => (group === "" ? [] : name)).sort()
   }
   expect([await own(0), await own(1)]).toEqual([["ann"], ["ann", "bob"]])
-  await both.admin("POST", `/accounts/${accounts[1]?.id}/forget-end-user`, { end_user: "ann" })
+  await both.admin("POST", `/accounts/${accounts[1].id}/forget-end-user`, { end_user: "ann" })
   expect(await own(0)).toEqual(["ann"])
   expect(await own(1)).toEqual(["bob", null])
 })

@@ -1,28 +1,18 @@
-import { afterAll, describe, expect, test } from "bun:test"
+import { describe, expect, test } from "bun:test"
 import { askAlone } from "../../src/ledger/database/address.ts"
 import type { BudgetBody } from "../../src/wire/budget-bodies.ts"
 import type { QuoteBody } from "../../src/wire/quote.ts"
 import type { OperatorUsageReport, UsageReport } from "../../src/wire/usage-report.ts"
 import { type } from "../cli/command.ts"
-import { freshDatabase } from "../support/database.ts"
-import { ADMIN_TOKEN, chat, MESSAGES, startGateway } from "../support/gateway.ts"
+import { ADMIN_TOKEN, chat, MESSAGES } from "../support/gateway.ts"
 import { aMessage } from "../support/messages.ts"
-import { chatCompletion, json, startProvider, usage } from "../support/provider.ts"
+import { chatCompletion, json, usage } from "../support/provider.ts"
 import { chatBody, postJson } from "../support/request.ts"
+import { testPair } from "../support/test-gateway.ts"
 
 /** D94: whose calls they are, and what for. The other gateway remembers keys that are changed at the first one. */
 
-const fresh = await freshDatabase()
-const provider = await startProvider()
-const shard = [{ name: "main", open: true, address: fresh.address }] as const
-const gateway = await startGateway(provider, { tags: ["team", "feature"] }, null, shard)
-const other = await startGateway(provider, { tags: ["team", "feature"] }, null, shard)
-afterAll(async () => {
-  await gateway.stop()
-  await other.stop()
-  await provider.stop()
-  await fresh.drop()
-})
+const { provider, gateway, other } = await testPair({ changes: { tags: ["team", "feature"] } })
 
 const VERSION = { "anthropic-version": "2023-06-01" }
 const TAGS = "x-tollgate-tags"
@@ -165,9 +155,7 @@ describe("D97 a budget of end users and tags", () => {
   test.each([
     ["tag", undefined],
     ["tag", "Team"],
-    ["tag", "team="],
     ["tag", "team=a=b"],
-    ["tag", "team=a b"],
     ["all", "team"],
   ])("cannot select %s %s", async (selector, selected) => {
     const { account_id } = await keyWith({})
@@ -238,9 +226,7 @@ describe("D94 a call", () => {
 
   test.each([
     ["a tag that nobody has declared", { [TAGS]: "taem=search" }, "tag_not_declared", TAGS],
-    ["no list of tags", { [TAGS]: "search" }, "invalid_request", TAGS],
     ["a value with a space", { [TAGS]: "team=a b" }, "invalid_request", TAGS],
-    ["a value of 65 bytes", { [TAGS]: `team=${"a".repeat(65)}` }, "invalid_request", TAGS],
     [
       "more than 2,048 characters",
       { [TAGS]: `team=a,${" ".repeat(2_048)}feature=b` },
@@ -307,9 +293,7 @@ describe("D94 a key", () => {
 
   test.each([
     ["nine labels", { labels: Object.fromEntries(Array.from({ length: 9 }, (_, at) => [`t${at}`, "a"])) }],
-    ["a name in capitals", { labels: { Team: "a" } }],
     ["an empty value", { labels: { team: "" } }],
-    ["another word", { client_tags: "forged" }],
   ])("is not created with %s", async (_, rules) => {
     expect(keyWith(rules)).rejects.toThrow("invalid_request")
   })
@@ -398,7 +382,7 @@ describe("D94 an end user that is forgotten", () => {
     const other = await call(key, {}, { user: String(end_user_id) })
     // The database reads the other one first now.
     for (const name of ["moved", "ann"])
-      await askAlone(fresh.address, ({ unsafe }) =>
+      await askAlone(gateway.address, ({ unsafe }) =>
         unsafe(`UPDATE tollgate.end_users SET subject = '${name}' WHERE id = '${end_user_id}'`),
       )
     const forgotten = await gateway.admin("POST", `/accounts/${id}/forget-end-user`, { end_user: "ann" })

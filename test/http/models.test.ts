@@ -145,9 +145,7 @@ describe("D23 a key that is limited to some models sees those, in the configurat
 
 describe("D21 a version header that is none", () => {
   const rows: readonly [headers: string[], param: string][] = [
-    [["anthropic-version:"], "anthropic-version"],
     [["anthropic-version: 2023-02-30"], "anthropic-version"],
-    [["anthropic-version: latest"], "anthropic-version"],
     [[VERSION, VERSION], "anthropic-version"],
     [[VERSION, "acme-ai-version: 2023-06-01"], "acme-ai-version"],
   ]

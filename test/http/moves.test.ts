@@ -6,6 +6,7 @@ import type { OneOrMore } from "../../src/wire/list.ts"
 import type { MoveBody } from "../../src/wire/moves.ts"
 import { type } from "../cli/command.ts"
 import { ADMIN_TOKEN, chat, startGateway, type TestGateway, until, untilIs } from "../support/gateway.ts"
+import { nanoOf } from "../support/price.ts"
 import { chatCompletion, heldBack, json, startProvider, usage } from "../support/provider.ts"
 import { chatBody } from "../support/request.ts"
 import { thrown } from "../support/thrown.ts"
@@ -15,7 +16,7 @@ import { twoShards } from "../support/two-shards.ts"
 
 const ANSWER = json(200, chatCompletion("hello there", { usage: usage(10, 5) }))
 /** 10 prompt tokens and 5 of output at the prices of the tests, in nano-USD. */
-const CHARGE_NANO = 30_000
+const CHARGE_NANO = 30_000n
 
 const provider = await startProvider()
 provider.reply(ANSWER)
@@ -60,8 +61,6 @@ async function leftIn({ address }: TestGateway, id: string) {
   }
 }
 
-const nanoOf = (usd: string) => Math.round(Number(usd) * 1e9)
-
 test("no call is lost or charged twice while its account moves there and back, and clients see only 200 and 503", async () => {
   const account = await first.account("100")
   let running = true
@@ -98,14 +97,14 @@ test("no call is lost or charged twice while its account moves there and back, a
     await moveToEnd(account.id, to)
     await soldMore(sold)
     expect(await leftIn(left, account.id)).toEqual([{ balance: "0", held: "0", moved_to: to }])
-    expect(nanoOf((await home.balance(account.id)).balance)).toBeGreaterThan(0)
+    expect(nanoOf((await home.balance(account.id)).balance)).toBeGreaterThan(0n)
   }
   running = false
   await Promise.all(customers)
   expect(Object.keys(refused)).toEqual(["503 ledger_unavailable"])
   expect([...retry_afters]).toEqual(["2"])
   const { balance } = await untilIs(() => first.balance(account.id), { held: "0" })
-  expect(nanoOf(balance)).toBe(100e9 - sold * CHARGE_NANO)
+  expect(nanoOf(balance)).toBe(100_000_000_000n - BigInt(sold) * CHARGE_NANO)
 })
 
 test("an open call is waited for, and a move can be cancelled and taken up by another gateway", async () => {

@@ -58,70 +58,21 @@ const pdf = `data:application/pdf;base64,${compressed.PDF?.(6_215)}`
 /** What the provider runs: it reads the prompt in every round. */
 const RUNS: readonly (readonly [Operation, param: string, fields: object])[] = [
   ["chat", "tools", tools({ type: "mcp", server_url: ADDRESS })],
-  ["chat", "tools", tools({ type: "web_search" })],
-  ["chat", "tools", tools({ google_search: {} })],
   ["chat", "tools", tools({ type: "x_search" })],
   ["chat", "web_search_options", { web_search_options: {} }],
-  ["chat", "enable_search", { enable_search: true }],
-  ["chat", "extra_body", { extra_body: { enable_search: true } }],
-  ["chat", "search_parameters", { search_parameters: { mode: "on" } }],
   ["chat", "plugins", { plugins: [{ id: "web" }] }],
-  ["chat", "data_sources", { data_sources: [{ type: "azure_search" }] }],
-  ["responses", "tools[0]", tools({ type: "mcp", server_url: ADDRESS })],
   ["responses", "tools[0]", tools({ type: "web_search_2025_08_26" })],
-  [
-    "responses",
-    "tools[0].tools[0]",
-    tools({ type: "namespace", name: "n", tools: [{ type: "file_search" }] }),
-  ],
-  ["responses", "input[0].tools[0]", item({ type: "additional_tools", tools: [{ type: "tool_search" }] })],
-  ["responses", "context_management[0].type", { context_management: [{ type: "compaction" }] }],
   ["responses", "input[1]", item({ role: "user", content: "hi" }, { type: "compaction_trigger" })],
   ["messages", "mcp_servers", { mcp_servers: [{ type: "url", url: ADDRESS }] }],
-  ["messages", "tools[0]", tools({ type: "mcp_toolset", mcp_server_name: "m" })],
-  ["messages", "tools[0]", tools({ type: "web_search_20260318", name: "web_search" })],
-  ["messages", "tools[1]", tools({ name: "f" }, { type: "web_fetch_20250910", name: "web_fetch" })],
-  ["messages", "tools[0]", tools({ type: "code_execution_20250825", name: "code" })],
   ["messages", "skills", { skills: [{ type: "anthropic", skill_id: "pdf" }] }],
-  [
-    "messages",
-    "context_management.edits[0].type",
-    { context_management: { edits: [{ type: "compact_20260112" }] } },
-  ],
   ["embeddings", "mcp_servers", { mcp_servers: [{ url: ADDRESS }] }],
 ]
 
 /** What is read once. */
 const READ_ONCE: readonly (readonly [Operation, param: string, fields: object])[] = [
-  ["chat", "messages[0].content[0].document_url", says({ type: "document_url", document_url: ADDRESS })],
   ["chat", "messages[0].content[0].file.file_id", inFile({ file_id: "f" })],
   ["chat", "messages[0].content[0].file.file_data", inFile({ file_data: pdf })],
-  ["chat", "messages[0].content[0].video_url.url", says({ type: "video_url", video_url: { url: ADDRESS } })],
-  ["chat", "messages[0].content[0].image_url.url", says({ type: "image_url", image_url: { url: pdf } })],
-  [
-    "chat",
-    "messages[0].content[0].image_url.detail",
-    says({ type: "image_url", image_url: { url: ADDRESS, detail: "original" } }),
-  ],
-  ["chat", "messages[0].audio.id", { messages: [{ role: "assistant", audio: { id: "a" } }] }],
-  ["chat", "extra_body.google.cached_content", { extra_body: { google: { cached_content: "c" } } }],
-  ["chat", "use_threads", { use_threads: true }],
   ["responses", "previous_response_id", { previous_response_id: "r" }],
-  ["responses", "conversation", { conversation: { id: "c" } }],
-  ["responses", "prompt", { prompt: { id: "p" } }],
-  ["responses", "input[0]", item({ type: "item_reference", id: "i" })],
-  ["responses", "input[0]", item({ type: "reasoning", id: "r", summary: [] })],
-  [
-    "responses",
-    "input[0].content[0].file_url",
-    item({ role: "user", content: [{ type: "input_file", file_url: ADDRESS }] }),
-  ],
-  ["messages", "thread", { thread: { type: "continue" } }],
-  [
-    "messages",
-    "messages[0].content[0].source.url",
-    says({ type: "document", source: { type: "url", url: ADDRESS } }),
-  ],
   ["messages", "messages[0].content[0]", says({ type: "container_upload", file_id: "f" })],
   ["embeddings", "file_ids", { file_ids: ["f"] }],
 ]
@@ -142,29 +93,6 @@ describe("D89 what opens a prompt holds contexts, and is a 400 that names it whe
     expect(many).toMatchObject({ prompt_tokens: rounds * CONTEXT })
     const refused = await quote(operation, fields, "-without-context")
     expect(refused).toMatchObject({ error: { param, missing: "context_tokens" } })
-  })
-
-  test.each<[string, Operation, object[], number]>([
-    ["one use", "messages", [{ type: "web_fetch_20250910", max_uses: 1 }], 2],
-    ["none", "messages", [{ type: "web_fetch_20250910", max_uses: 0 }], 1],
-    [
-      "the uses of all tools together",
-      "messages",
-      [
-        { type: "web_search_20260318", max_uses: 1 },
-        { type: "web_fetch_20250910", max_uses: 1 },
-      ],
-      3,
-    ],
-    [
-      "one tool without",
-      "messages",
-      [{ type: "web_fetch_20250910", max_uses: 0 }, { type: "mcp_toolset" }],
-      3,
-    ],
-    ["of a plugin's tool in chat", "chat", [{ type: "openrouter:web_search", max_uses: 0 }], 1],
-  ])("max_uses of the tools: %s", async (_, operation, list, rounds) => {
-    expect(await quote(operation, { tools: list })).toMatchObject({ prompt_tokens: rounds * CONTEXT })
   })
 })
 

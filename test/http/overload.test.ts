@@ -2,7 +2,7 @@ import { beforeAll, describe, expect, test } from "bun:test"
 import { makeKey } from "../../src/admission/key.ts"
 import type { Answer } from "../support/answer.ts"
 import { chatModel, MESSAGES, untilIs } from "../support/gateway.ts"
-import { HELLO, json, type Script, silent } from "../support/provider.ts"
+import { HELLO, heldBack, json, silent } from "../support/provider.ts"
 import { requestBytes } from "../support/request.ts"
 import { expectError } from "./errors.ts"
 import { chatDraft, testHarness } from "./harness.ts"
@@ -10,8 +10,6 @@ import { chatDraft, testHarness } from "./harness.ts"
 const IN_FLIGHT = 3
 /** How many failures in a row open a breaker. */
 const FAILURES = 5
-
-const completes = HELLO
 
 const harness = await testHarness(configuration)
 const account = await harness.account()
@@ -39,19 +37,9 @@ function ask(model: string, fields: object = {}): Promise<Answer> {
   return harness.chat(account.key, { model, ...fields })
 }
 
-/** Answers when the test says so. */
-function gate() {
-  const { promise, resolve } = Promise.withResolvers<void>()
-  const held: Script = async (exchange) => {
-    await promise
-    await completes(exchange)
-  }
-  return { held, release: resolve }
-}
-
 describe("D33 limits.in_flight", () => {
   test("above it 503 before any hold, while counts and lists go on; a place is free once a call is settled", async () => {
-    const { held, release } = gate()
+    const { held, release } = heldBack(HELLO)
     harness.provider.replyOnce(...Array.from({ length: IN_FLIGHT }, () => held))
     const arrived = harness.provider.requests.length + IN_FLIGHT
     const running = Array.from({ length: IN_FLIGHT }, () => ask("steady"))

@@ -1,28 +1,17 @@
-import { afterAll, expect, test } from "bun:test"
+import { expect, test } from "bun:test"
 import { makeKey } from "../../src/admission/key.ts"
 import { nextId } from "../../src/id.ts"
 import { connect } from "../../src/ledger/database/address.ts"
 import type { CreatedKeyBody, KeyBody } from "../../src/wire/admin.ts"
 import type { ChangeBody } from "../../src/wire/operators.ts"
-import { chat, startGateway, until, untilIs } from "../support/gateway.ts"
-import { chatCompletion, json, startProvider, usage } from "../support/provider.ts"
+import { chat, until, untilIs } from "../support/gateway.ts"
+import { HELLO } from "../support/provider.ts"
+import { testPair } from "../support/test-gateway.ts"
 import { twoShards } from "../support/two-shards.ts"
 
 /** D104: holders of keys change the keys of their account, at two gateways on two shards. */
 
-const provider = await startProvider()
-provider.reply(json(200, chatCompletion("hello there", { usage: usage(10, 5) })))
-const { shards, drop } = await twoShards()
-const first = await startGateway(provider, {}, null, shards)
-const second = await startGateway(provider, {}, null, shards)
-
-afterAll(async () => {
-  expect(await first.audit()).toMatchObject({ open_holds: 0, violations: [] })
-  await first.stop()
-  await second.stop()
-  await drop()
-  await provider.stop()
-})
+const { gateway: first, other: second, shards } = await testPair({ answer: HELLO, place: await twoShards() })
 
 interface Answer<Body> {
   readonly status: number

@@ -1,9 +1,8 @@
 import { describe, expect, test } from "bun:test"
-import type { Answer } from "../support/answer.ts"
-import { ADMIN_TOKEN } from "../support/gateway.ts"
-import { requestBytes } from "../support/request.ts"
+import { ADMIN_TOKEN, CHAT } from "../support/gateway.ts"
+import { jsonDraft, requestBytes } from "../support/request.ts"
 import { expectError, expectIds } from "./errors.ts"
-import { CANARY, chatDraft, testHarness } from "./harness.ts"
+import { CANARY, chatBody, chatDraft, testHarness } from "./harness.ts"
 
 const harness = await testHarness()
 const account = await harness.account()
@@ -112,7 +111,6 @@ describe("D33 HEAD works where GET does, without a body", () => {
 describe("D15 the request's frame", () => {
   const refused: readonly [what: string, request: string][] = [
     ["two different Host headers", "GET /livez HTTP/1.1\r\nhost: a\r\nhost: b\r\n\r\n"],
-    ["the same Host twice", "GET /livez HTTP/1.1\r\nhost: a\r\nHost: a\r\n\r\n"],
     ["two hosts in one header", "GET /livez HTTP/1.1\r\nhost: a, b\r\n\r\n"],
     ["HTTP/1.0 without a Host", "GET /v1/models HTTP/1.0\r\n\r\n"],
     ["CONNECT to another host", "CONNECT provider.test:443 HTTP/1.1\r\nhost: provider.test:443\r\n\r\n"],
@@ -135,20 +133,7 @@ describe("D15 the request's frame", () => {
     })
   })
 
-  const hosts = [
-    "",
-    "a/b",
-    "a/v1/models?",
-    "a#",
-    "user@a",
-    "a b",
-    "\xe9",
-    "[::1",
-    "a:b",
-    "a:99999",
-    "a\\b",
-    "a%2fb",
-  ]
+  const hosts = ["", "a/v1/models?", "user@a", "\xe9", "[::1", "a:b", "a:99999"]
   test.each(hosts.map((host) => [host]))(
     "the Host %j is none: a 400, wherever the path seems to lead",
     async (host) => {
@@ -174,10 +159,7 @@ describe("D15 the request's frame", () => {
 
   const accepted: readonly [what: string, request: string][] = [
     ["HTTP/1.0 with a Host", "GET /livez HTTP/1.0\r\nhost: a\r\n\r\n"],
-    ["a port in the Host", "GET /livez HTTP/1.1\r\nhost: gateway.test:8080\r\n\r\n"],
-    ["an IPv6 Host", "GET /livez HTTP/1.1\r\nhost: [::1]:8080\r\n\r\n"],
     ["the absolute form", "GET http://gateway.test/livez HTTP/1.1\r\nhost: gateway.test\r\n\r\n"],
-    ["the absolute form of https", "GET https://gateway.test/livez?x HTTP/1.1\r\nhost: gateway.test\r\n\r\n"],
     ["dot segments", "GET /v1/../livez HTTP/1.1\r\nhost: gateway.test\r\n\r\n"],
     ["a query", "GET /livez?x=1&x=%zz#f HTTP/1.1\r\nhost: gateway.test\r\n\r\n"],
   ]
@@ -220,8 +202,6 @@ describe("D33 the probes of load balancers are answered", () => {
     ["HAProxy, with nothing said", "OPTIONS / HTTP/1.0\r\n\r\n", "OPTIONS"],
     ["HAProxy, with an address said", "OPTIONS /readyz HTTP/1.0\r\n\r\n", "OPTIONS"],
     ["HAProxy, with a method said", "GET /readyz HTTP/1.0\r\n\r\n", "GET"],
-    ["HTTP/1.0 that asks for a head", "HEAD /readyz HTTP/1.0\r\n\r\n", "HEAD"],
-    ["HTTP/1.0 that asks whether it lives", "GET /livez HTTP/1.0\r\n\r\n", "GET"],
     ["HTTP/1.0 with a Host", "GET /livez HTTP/1.0\r\nhost: gateway\r\n\r\n", "GET"],
     [
       "Kubernetes",
@@ -276,63 +256,54 @@ describe("one connection, many requests", () => {
   })
 })
 
-describe("D16 the headers of every kind of answer", () => {
-  /** All that an answer may carry; `date`, `connection` and the framing are the server's. */
-  const KNOWN = new Set(
+test("D16 a client's own request id is not taken over, and no id comes twice", async () => {
+  const own = [`x-request-id: ${ID}`, `request-id: ${ID}`]
+  const ids: string[] = []
+  for (let call = 0; call < 20; call++)
+    ids.push(expectIds(await harness.ask({ target: "/livez", headers: own })))
+  expect(new Set(ids).size).toBe(20)
+  expect(ids).not.toContain(ID)
+  expect([...ids].sort()).toEqual(ids)
+})
+
+describe("D15 a body that is no JSON object is a 400 without a field", () => {
+  const rows: readonly [what: string, body: string | Uint8Array, message: RegExp][] = [
+    ["empty", "", /empty/],
+    ["bad UTF-8", Buffer.from(JSON.stringify(chatBody({ user: "\xff" })), "latin1"), /not valid UTF-8/],
     [
-      "x-request-id request-id content-type content-length transfer-encoding date connection",
-      "cache-control vary content-encoding x-accel-buffering allow retry-after x-should-retry",
-      "content-security-policy referrer-policy x-content-type-options etag",
-    ].flatMap((line) => line.split(" ")),
-  )
-  const bearer = (key: string) => [`authorization: Bearer ${key}`]
-  const json = "content-type: application/json"
-  const rows: readonly [what: string, ask: () => Promise<Answer>, status: number][] = [
-    ...[...READ].map((target): [string, () => Promise<Answer>, number] => [
-      target,
-      () => harness.ask({ target }),
-      200,
-    ]),
-    ["an operator's list", () => harness.ask({ target: "/admin/calls", headers: bearer(ADMIN_TOKEN) }), 200],
-    [
-      "an operator's creation",
-      () =>
-        harness.ask({
-          method: "POST",
-          target: "/admin/accounts",
-          headers: [json, ...bearer(ADMIN_TOKEN)],
-          body: { name: "x" },
-        }),
-      201,
-    ],
-    [
-      "a revocation",
-      async () => {
-        const { id } = await harness.key(account.id, {})
-        return harness.ask({ method: "DELETE", target: `/admin/keys/${id}`, headers: bearer(ADMIN_TOKEN) })
-      },
-      204,
-    ],
-    [
-      "an operator's 404",
-      () => harness.ask({ target: `/admin/calls/${ID}`, headers: bearer(ADMIN_TOKEN) }),
-      404,
+      "D18 65 levels",
+      JSON.stringify(chatBody({ x: JSON.parse(nested(64)) })),
+      /nested more than 64 levels deep/,
     ],
   ]
-  test.each(rows)("%s", async (_, ask, status) => {
-    const answer = await ask()
-    expect(answer.status).toBe(status)
-    expectIds(answer)
-    expect(Object.keys(answer.headers).filter((name) => !KNOWN.has(name))).toEqual([])
-  })
-
-  test("a client's own request id is not taken over, and no id comes twice", async () => {
-    const own = [`x-request-id: ${ID}`, `request-id: ${ID}`]
-    const ids: string[] = []
-    for (let call = 0; call < 20; call++)
-      ids.push(expectIds(await harness.ask({ target: "/livez", headers: own })))
-    expect(new Set(ids).size).toBe(20)
-    expect(ids).not.toContain(ID)
-    expect([...ids].sort()).toEqual(ids)
+  test.each(rows)("%s", async (_, body, message) => {
+    await harness.untouched(account.id, async () => {
+      expectError(
+        await harness.ask(jsonDraft(account.key, "/v1/chat/completions", body)),
+        "invalid_request",
+        { message },
+      )
+    })
   })
 })
+
+describe("D19 a model's name matches byte for byte", () => {
+  const rows: readonly string[] = [
+    `${CHAT} `,
+    `${CHAT}\u0000`,
+    `${CHAT}\u200b`,
+    "upstream-model",
+    "__proto__",
+    CANARY,
+  ]
+  test.each(rows.map((name) => [name]))("%j is not found", async (model) => {
+    await harness.untouched(account.id, async () => {
+      expectError(await harness.chat(account.key, { model }), "model_not_found", { param: "model" })
+    })
+  })
+})
+
+/** JSON text that is this many levels deep. */
+function nested(levels: number): string {
+  return "[".repeat(levels) + "]".repeat(levels)
+}

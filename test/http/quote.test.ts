@@ -88,19 +88,6 @@ describe("D47 a quote", () => {
     expect(await quoted(empty.key)).toMatchObject({ admitted: false, largest_max_tokens: null })
   })
 
-  test("D44 a price of the call is in it, and a free model has no bound but its own", async () => {
-    const { key } = await gateway.account("1")
-    expect(await quoted(key, { ...ASK, model: "dear" })).toMatchObject({
-      amount: "0.014035",
-      prices: { per_call: "0.01" },
-    })
-    expect(await quoted(key, { ...ASK, model: "free" })).toMatchObject({
-      admitted: true,
-      largest_max_tokens: 1000,
-      prices: { input: "0", cached_input: "0", output: "0", per_call: "0" },
-    })
-  })
-
   test("D42 a spending limit and a suspension would refuse", async () => {
     const { id, key, key_id } = await gateway.account("1")
     await gateway.admin("PATCH", `/keys/${key_id}`, { spending_limit: { amount: "0.002", per: "month" } })

@@ -8,6 +8,7 @@ import { CHAT, chat, MESSAGES, startGateway, type TestGateway } from "../support
 import { chatCompletion, json, startProvider, usage } from "../support/provider.ts"
 import { chatBody, postJson } from "../support/request.ts"
 import { thrown } from "../support/thrown.ts"
+import { accountIn } from "../support/two-shards.ts"
 
 /** D99: four gateways on two shards. */
 
@@ -34,8 +35,7 @@ afterAll(async () => {
 /** A key whose account may use so much per minute. */
 async function limited(limits: Readonly<Record<string, string>>, shard = "a") {
   const gateway = first()
-  const id = await accountIn(shard)
-  await gateway.admin("POST", `/accounts/${id}/credits`, { amount: "100" })
+  const id = await accountIn(gateway, shard)
   const { key } = await gateway.admin<{ key: string }>("POST", `/accounts/${id}/keys`, {})
   for (const [unit, amount] of Object.entries(limits))
     await gateway.admin("POST", `/accounts/${id}/budgets`, {
@@ -46,14 +46,6 @@ async function limited(limits: Readonly<Record<string, string>>, shard = "a") {
       per: "minute",
     })
   return { id, key }
-}
-
-/** An account in the shard: new ones are in either. */
-async function accountIn(shard: string): Promise<string> {
-  for (;;) {
-    const made = await first().admin<{ id: string; shard?: string }>("POST", "/accounts", { name: "Acme" })
-    if (made.shard === shard) return made.id
-  }
 }
 
 async function errorOf(answer: Response) {

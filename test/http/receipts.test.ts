@@ -1,10 +1,10 @@
 import { describe, expect, test } from "bun:test"
 import fc from "fast-check"
 import { nextId } from "../../src/id.ts"
-import { parseUsd } from "../../src/money.ts"
 import type { OwnAccount, Receipt } from "../../src/wire/receipt.ts"
 import type { UsageReport } from "../../src/wire/usage-report.ts"
 import { CHAT, chat, startGateway, until, untilIs } from "../support/gateway.ts"
+import { nanoOf } from "../support/price.ts"
 import { chatCompletion, chatWords, heldBack, json, sse, usage } from "../support/provider.ts"
 import { testGateway } from "../support/test-gateway.ts"
 
@@ -180,7 +180,7 @@ describe("D47 the account", () => {
     const call = idOf(await chat(gateway, key))
     await gateway.admin("PATCH", `/keys/${key_id}`, { suspended: true })
     await gateway.admin("PATCH", `/accounts/${id}`, { suspended: true })
-    for (const path of [`/v1/calls/${call}`, "/v1/usage", "/v1/account"]) {
+    for (const path of [`/v1/calls/${call}`, "/v1/usage", "/v1/account", "/v1/models"]) {
       expect((await read(path, key)).status).toBe(200)
     }
     expect((await read<OwnAccount>("/v1/account", key)).body).toMatchObject({
@@ -330,7 +330,7 @@ test("D47, D48, D104 no key sees another account's call; usage and the list are 
           `/v1/calls/${receipt.id}`,
           holders.find(({ account_id }) => account_id === receipt.account_id)?.key ?? "",
         )
-        expect(nano(body.held) + nano(body.overage)).toBe(nano(body.charge) + nano(body.released))
+        expect(nanoOf(body.held) + nanoOf(body.overage)).toBe(nanoOf(body.charge) + nanoOf(body.released))
       }
     }),
     { numRuns: 3 },
@@ -356,14 +356,8 @@ function sums(of: readonly Sums[]) {
     prompt_tokens: sum(({ prompt_tokens }) => prompt_tokens),
     cached_tokens: sum(({ cached_tokens }) => cached_tokens),
     completion_tokens: sum(({ completion_tokens }) => completion_tokens),
-    charge_nano: of.reduce((total, { charge }) => total + nano(charge), 0n),
+    charge_nano: of.reduce((total, { charge }) => total + nanoOf(charge), 0n),
   }
-}
-
-function nano(usd: string | null): bigint {
-  const amount = parseUsd(usd ?? "?")
-  if (amount === null) throw new Error(`no amount: ${usd}`)
-  return amount
 }
 
 test("D38 what is read counts as a request of its key", async () => {

@@ -1,35 +1,26 @@
-import { afterAll, expect, test } from "bun:test"
+import { expect, test } from "bun:test"
 import { nextId } from "../../src/id.ts"
+import { printUsd } from "../../src/money.ts"
 import type { CallBody } from "../../src/wire/admin.ts"
 import type { CreditedBody } from "../../src/wire/credit-bodies.ts"
 import type { MoveBody } from "../../src/wire/moves.ts"
 import type { Receipt } from "../../src/wire/receipt.ts"
-import { ADMIN_TOKEN, chat, startGateway, untilIs } from "../support/gateway.ts"
-import { chatCompletion, heldBack, json, startProvider, usage } from "../support/provider.ts"
+import { ADMIN_TOKEN, chat, untilIs } from "../support/gateway.ts"
+import { HELLO, heldBack } from "../support/provider.ts"
 import { postJson } from "../support/request.ts"
+import { testPair } from "../support/test-gateway.ts"
 import { twoShards } from "../support/two-shards.ts"
 
 /** D106: refunds of calls, over two gateways on two shards. */
 
 /** 10 prompt tokens and 5 of output at the prices of the tests. */
-const ANSWER = json(200, chatCompletion("hello there", { usage: usage(10, 5) }))
 const CHARGE = "0.00003"
 const CHARGE_NANO = 30_000
 
-const provider = await startProvider()
-provider.reply(ANSWER)
-const { shards, drop } = await twoShards(false)
-const start = () => startGateway(provider, {}, null, shards)
-const gateways = [await start(), await start()] as const
-afterAll(async () => {
-  expect(await gateways[0].audit()).toMatchObject({ open_holds: 0, violations: [] })
-  for (const gateway of gateways) await gateway.stop()
-  await drop()
-  await provider.stop()
-})
+const { provider, gateway, other } = await testPair({ answer: HELLO, place: await twoShards(false) })
+const gateways = [gateway, other] as const
 
-const nanoOf = (usd: string) => Math.round(Number(usd) * 1e9)
-const usd = (nano: number) => (nano / 1e9).toFixed(9)
+const usd = (nano: number) => printUsd(BigInt(nano))
 
 async function called(key: string): Promise<string> {
   const answer = await chat(gateways[0], key)
@@ -80,7 +71,7 @@ test("D106 only an ended call of the account can be refunded, once for an id", a
   const { id: account, key } = await gateways[0].account("1")
   const { id: stranger } = await gateways[0].account("1")
   const call = await called(key)
-  const gate = heldBack(ANSWER)
+  const gate = heldBack(HELLO)
   provider.replyOnce(gate.held)
   const asked = provider.requests.length + 1
   const answering = chat(gateways[0], key)
@@ -127,5 +118,5 @@ test("D106 a call of an account that has moved to another shard is refunded ther
   expect(await refund(account, call, "0.000005001")).toMatchObject({ status: 400, param: "amount" })
   expect(await refund(account, call, "0.000005")).toMatchObject({ status: 201 })
   expect([await seenBy.operator(call), await seenBy.customer(call, key)]).toEqual([CHARGE, CHARGE])
-  expect(nanoOf((await gateways[1].balance(account)).balance)).toBe(1e9)
+  expect((await gateways[1].balance(account)).balance).toBe("1")
 })

@@ -1,33 +1,26 @@
-import { afterAll, describe, expect, test } from "bun:test"
+import { describe, expect, test } from "bun:test"
 import { makeKey } from "../../src/admission/key.ts"
 import type { Runner } from "../../src/ledger/database/connection.ts"
 import { RefusalQueue } from "../../src/ledger/queue/refusals.ts"
 import type { RefusalsBody } from "../../src/wire/refusals.ts"
 import { type } from "../cli/command.ts"
-import { freshDatabase } from "../support/database.ts"
-import { ADMIN_TOKEN, CHAT, chat, startGateway } from "../support/gateway.ts"
-import { json, startProvider } from "../support/provider.ts"
+import { ADMIN_TOKEN, CHAT, chat } from "../support/gateway.ts"
+import { json } from "../support/provider.ts"
+import { testPair } from "../support/test-gateway.ts"
 
 /** D80: what a gateway refuses, and what the operator sees at another gateway of the same database. */
 
-const fresh = await freshDatabase()
-const provider = await startProvider()
-const shard = [{ name: "main", open: true, address: fresh.address }] as const
-const limits = { per_key: { requests_per_minute: 5 } }
-const refusing = await startGateway(provider, { limits }, null, shard)
-const other = await startGateway(provider, {}, null, shard)
+const { provider, gateway, other } = await testPair({
+  changes: { limits: { per_key: { requests_per_minute: 5 } } },
+  other_changes: {},
+})
 const poor = await other.account("0")
 const spent = await other.account("10")
 const revoked = await other.account("10")
 await other.admin("DELETE", `/keys/${revoked.key_id}`)
-afterAll(async () => {
-  await other.stop()
-  await provider.stop()
-  await fresh.drop()
-})
 
 async function refuse(key: string, body: object = {}): Promise<string> {
-  const answer = await chat(refusing, key, body)
+  const answer = await chat(gateway, key, body)
   const { error } = JSON.parse(new TextDecoder().decode(await answer.bytes()))
   return error.code
 }
@@ -62,7 +55,7 @@ describe("D80 refused calls", () => {
       "rate_limited",
     ])
     expect((await refusals()).data).toEqual([])
-    await refusing.stop()
+    await gateway.stop()
     const { data } = await refusals()
     expect(data.map(({ account, key, code, requests }) => [account, key, code, requests])).toEqual(
       expect.arrayContaining([

@@ -4,7 +4,7 @@ import type { Answer } from "../support/answer.ts"
 import { ADMIN_TOKEN, PROVIDER_KEY } from "../support/gateway.ts"
 import { json } from "../support/provider.ts"
 import { expectError, expectIds } from "./errors.ts"
-import { CANARY, chatDraft, countDraft, testHarness } from "./harness.ts"
+import { CANARY, testHarness } from "./harness.ts"
 
 const harness = await testHarness()
 const account = await harness.account()
@@ -20,46 +20,6 @@ async function expectSilence(ask: () => Promise<Answer>, planted = CANARY): Prom
   for (const secret of [planted, account.key, PROVIDER_KEY, ADMIN_TOKEN]) expect(said).not.toContain(secret)
   return answer
 }
-
-describe("D16 nothing that a client sends is in an error", () => {
-  const call = (fields: object, headers: readonly string[] = []) =>
-    harness.ask(chatDraft(account.key, fields, headers))
-  const count = (fields: object, headers?: readonly string[]) =>
-    harness.ask(countDraft(account.key, fields, headers))
-  const rows: readonly [where: string, ask: () => Promise<Answer>, status: number][] = [
-    ["the path", () => harness.ask({ target: `/${CANARY}` }), 404],
-    ["the query", () => harness.ask({ target: `/nothing?${CANARY}=${CANARY}` }), 404],
-    ["the Host", () => harness.ask({ target: "/nothing", headers: [`host: ${CANARY}`] }), 400],
-    [
-      "the scheme",
-      () => harness.ask({ ...chatDraft(""), headers: [json_type, `authorization: ${CANARY} x`] }),
-      401,
-    ],
-    ["the beta", () => count({}, ["anthropic-version: 2023-06-01", `anthropic-beta: ${CANARY}\xff`]), 400],
-    [
-      "text that is no JSON",
-      () => harness.ask({ ...chatDraft(account.key), body: `{"model":"${CANARY}` }),
-      400,
-    ],
-    ["JSON that is no object", () => harness.ask({ ...chatDraft(account.key), body: `["${CANARY}"]` }), 400],
-    ["a model that is no name", () => call({ model: { [CANARY]: CANARY } }), 400],
-    ["the messages", () => call({ messages: CANARY }), 400],
-    ["a role", () => call({ messages: [{ role: [CANARY] }] }), 400],
-    ["stream_options", () => call({ stream_options: { include_usage: CANARY, [CANARY]: 1 } }), 400],
-    ["max_tokens", () => call({ max_tokens: CANARY }), 400],
-    ["an unknown field", () => call({ [CANARY]: CANARY, messages: [] }), 400],
-    ["a prompt that is too dear", async () => harness.chat((await harness.account("0")).key), 402],
-    [
-      "an operator's token",
-      () => harness.ask({ target: "/admin/audit", headers: [`authorization: Bearer ${CANARY}`] }),
-      401,
-    ],
-    ["an operator's id", () => harness.ask({ target: `/admin/calls/${CANARY}`, headers: [admin] }), 404],
-  ]
-  test.each(rows)("%s", async (_, ask, status) => {
-    expect((await expectSilence(ask)).status).toBe(status)
-  })
-})
 
 describe("D16 a fault of the gateway's own shows nothing of the inside", () => {
   const asks: readonly (() => Promise<Answer>)[] = [

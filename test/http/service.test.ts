@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test"
 import { shutOut } from "../support/database.ts"
 import { ADMIN_TOKEN, CHAT, chatModel, MESSAGES, until, untilIs } from "../support/gateway.ts"
-import { chatCompletion, HELLO, json, READ_MS, type Script, usage } from "../support/provider.ts"
+import { chatCompletion, HELLO, heldBack, json, READ_MS, usage } from "../support/provider.ts"
 import { rawClient } from "../support/raw-client.ts"
 import { chatRequest, jsonDraft } from "../support/request.ts"
 import { expectError, expectIds, ownHeaders } from "./errors.ts"
@@ -71,7 +71,7 @@ test("a reload changes the limits of operators' bodies too", async () => {
 })
 
 test("/metrics has the open calls and what they hold", async () => {
-  const { held, release } = gate()
+  const { held, release } = heldBack(HELLO)
   harness.provider.replyOnce(held, held)
   const arrived = harness.provider.requests.length + 2
   const running = [harness.chat(account.key), harness.chat(account.key)]
@@ -86,7 +86,7 @@ test("/metrics has the open calls and what they hold", async () => {
 
 test("no label of /metrics has a word that a client or a provider makes up", async () => {
   const { key } = account
-  await harness.chat(key, { user: CANARY, [CANARY]: CANARY }, [`x-${CANARY}: ${CANARY}`])
+  await harness.chat(key, { user: CANARY, [CANARY]: CANARY }, [`x-claude-code-session-id: ${CANARY}`])
   for (const model of [CANARY, MESSAGES]) await harness.chat(key, { model })
   await harness.chat(CANARY)
   const asked = [
@@ -110,7 +110,7 @@ test("no label of /metrics has a word that a client or a provider makes up", asy
 
 describe("D27 the database is gone", () => {
   test("/livez stays, /readyz and everything that needs them is a 503 within 2 s; all is well when they are back", async () => {
-    const { held, release } = gate()
+    const { held, release } = heldBack(HELLO)
     harness.provider.replyOnce(held)
     const arrived = harness.provider.requests.length + 1
     const running = harness.chat(account.key)
@@ -150,13 +150,3 @@ describe("D27 the database is gone", () => {
     expect(await harness.gateway.balance(account.id)).toMatchObject({ held: "0" })
   })
 })
-
-/** Answers when the test says so. */
-function gate() {
-  const { promise, resolve } = Promise.withResolvers<void>()
-  const held: Script = async (exchange) => {
-    await promise
-    await HELLO(exchange)
-  }
-  return { held, release: resolve }
-}

@@ -1,8 +1,9 @@
 import { expect, test } from "bun:test"
-import { parseUsd, printUsd } from "../../src/money.ts"
+import { printUsd } from "../../src/money.ts"
 import { SETTLE_WAIT_MS } from "../../src/settlement/settle.ts"
 import type { Answer } from "../support/answer.ts"
 import { type CallRecord, PROVIDER_KEY, until } from "../support/gateway.ts"
+import { nanoOf } from "../support/price.ts"
 import { json, type RecordedRequest, type Script, sse, sseEvent } from "../support/provider.ts"
 import { chatBody } from "../support/request.ts"
 import { ofFile } from "../support/test-gateway.ts"
@@ -179,7 +180,10 @@ export function expectLedger({ call, credit, balance, held }: Sides, recorded: L
   const shown: Record<string, unknown> = {}
   for (const word of Object.keys(recorded)) shown[word] = call[word]
   expect(shown).toEqual({ ...recorded })
-  expect({ balance, held }).toEqual({ balance: printUsd(nano(credit) - nano(recorded.charge)), held: "0" })
+  expect({ balance, held }).toEqual({
+    balance: printUsd(nanoOf(credit) - nanoOf(recorded.charge)),
+    held: "0",
+  })
 }
 
 /** The provider saw one request: what the client asked for under the provider's own name of the model, and nothing else. */
@@ -302,10 +306,4 @@ function expectBytes({ body, bytes, whole }: Answer, expected: string | Uint8Arr
 
 function ids(id: string): Record<string, string> {
   return { "x-request-id": id, "request-id": id }
-}
-
-function nano(usd: string): bigint {
-  const amount = parseUsd(usd)
-  if (amount === null) throw new Error(`no amount of USD: ${usd}`)
-  return amount
 }

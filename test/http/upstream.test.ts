@@ -1,22 +1,15 @@
-import { afterAll, beforeEach, describe, expect, test } from "bun:test"
+import { beforeEach, describe, expect, test } from "bun:test"
 import { deflateRawSync, gzipSync } from "node:zlib"
 import type { Answer } from "../support/answer.ts"
 import { CHAT, chatModel, MESSAGES, PROVIDER_KEY } from "../support/gateway.ts"
-import { chatCompletion, chatWords, json, type Script, silent, sse, usage } from "../support/provider.ts"
+import { chatCompletion, chatWords, json, sse, usage } from "../support/provider.ts"
 import { type Code, expectError, expectIds, ownHeaders, type Said } from "./errors.ts"
-import { CANARY, openHarness } from "./harness.ts"
+import { CANARY, testHarness } from "./harness.ts"
 
-/** Speaks HTTP only. */
-const plain = Bun.serve({ port: 0, hostname: "127.0.0.1", fetch: () => new Response() })
-
-const harness = await openHarness(configuration)
+const harness = await testHarness(configuration)
 const account = await harness.account()
-afterAll(async () => {
-  await harness.close()
-  await plain.stop(true)
-})
 
-/** One upstream of each family, one without a credential, and one that is soon given up. */
+/** One upstream of each family, and one that cannot be reached. */
 function configuration(url: string) {
   const model = (name: string, family: string, use: string) =>
     chatModel(name, { family, upstreams: [{ use, model: `upstream-${name}` }] })
@@ -24,29 +17,21 @@ function configuration(url: string) {
     upstreams: {
       chats: { family: "chat", base_url: `${url}/v1`, api_key: PROVIDER_KEY },
       counter: { family: "messages", base_url: url, api_key: PROVIDER_KEY },
-      open: { family: "chat", base_url: `${url}/deep/er/path` },
-      hurried: { family: "chat", base_url: `${url}/v1`, timeouts: { first_byte: "80ms", total: "150ms" } },
       nowhere: { family: "chat", base_url: "http://127.0.0.1:1" },
-      nameless: { family: "chat", base_url: "http://gateway.invalid" },
-      secure: { family: "chat", base_url: `https://127.0.0.1:${plain.port}` },
     },
     models: [
       model(CHAT, "chat", "chats"),
       model(MESSAGES, "messages", "counter"),
-      ...["open", "hurried", "nowhere", "nameless", "secure"].map((use) => model(use, "chat", use)),
+      model("nowhere", "chat", "nowhere"),
     ],
   }
 }
 
 /** The three ways to ask a provider. */
-const entries: readonly [what: string, ask: (fields?: object, headers?: string[]) => Promise<Answer>][] = [
-  ["chat, JSON", (fields, headers) => harness.chat(account.key, fields, headers)],
-  ["chat, stream", (fields, headers) => harness.chat(account.key, { stream: true, ...fields }, headers)],
-  [
-    "token count",
-    (fields, headers = []) =>
-      harness.count(account.key, fields, ["anthropic-version: 2023-06-01", ...headers]),
-  ],
+const entries: readonly [what: string, ask: () => Promise<Answer>][] = [
+  ["chat, JSON", () => harness.chat(account.key)],
+  ["chat, stream", () => harness.chat(account.key, { stream: true })],
+  ["token count", () => harness.count(account.key)],
 ]
 
 /** The call of an answer, if the entry makes one: released without a charge, because of `failure`. */
@@ -87,12 +72,9 @@ describe.each(entries.slice(0, 2))(
     }
     const rows: readonly [status: number, code: Code, failure: string, said: Said][] = [
       [400, "invalid_request", "upstream_error", spoken],
-      [401, "upstream_error", "upstream_error", {}],
       [404, "not_found", "upstream_error", spoken],
       [429, "rate_limited", "upstream_error", { headers: { "retry-after": "17" } }],
       [503, "upstream_unavailable", "upstream_unavailable", { headers: { "retry-after": "17" } }],
-      [504, "upstream_timeout", "upstream_timeout", {}],
-      [304, "upstream_error", "upstream_error", {}],
       [999, "upstream_error", "upstream_error", {}],
     ]
     test.each(rows)("%d -> %s, released as %s", async (status, code, failure, said) => {
@@ -121,31 +103,6 @@ describe.each(entries.slice(0, 2))(
 
 describe.each(entries)("D17 what is no answer: %s", (entry, ask) => {
   beforeEach(async () => void (await ask()))
-
-  test("a redirect is not followed", async () => {
-    const requests = harness.provider.requests.length
-    const location = `${harness.provider.url}/elsewhere`
-    harness.provider.replyOnce(json(307, "", { location }))
-    const answer = await ask()
-    expectError(answer, "upstream_error")
-    await expectReleased(answer, entry, "upstream_error")
-    expect(harness.provider.requests).toHaveLength(requests + 1)
-  })
-
-  test("D25 a body that is compressed all the same is decoded, delivered and charged", async () => {
-    const text = JSON.stringify(entry === "token count" ? { input_tokens: 7 } : chatCompletion("Hi."))
-    const body = Bun.gzipSync(Buffer.from(text))
-    harness.provider.replyOnce(async (exchange) => {
-      const headers = { "content-type": "application/json", "content-encoding": "gzip" }
-      await exchange.head(200, headers, { length: body.length })
-      await exchange.chunk(body)
-      await exchange.end()
-    })
-    const answer = await ask()
-    expect(answer.status).toBe(200)
-    expect(answer.body).toContain(entry === "token count" ? text : "Hi.")
-    expect(answer.headers["content-encoding"]).toBeUndefined()
-  })
 
   const faulty: [string, string, Buffer][] = [
     ["deflate without the zlib header", "deflate", deflateRawSync(JSON.stringify(chatCompletion(CANARY)))],
@@ -178,74 +135,10 @@ describe.each(entries)("D17 what is no answer: %s", (entry, ask) => {
   })
 })
 
-describe("D17, D31 an upstream that cannot be reached, or says nothing", () => {
-  const rows: readonly [what: string, model: string, code: Code, script: Script | null][] = [
-    ["a refused connection is a 503", "nowhere", "upstream_unavailable", null],
-    ["a name that does not resolve is a 503", "nameless", "upstream_unavailable", null],
-    ["a server that speaks no TLS is a 503", "secure", "upstream_unavailable", null],
-    ["silence is a 504", "hurried", "upstream_timeout", silent()],
-  ]
-  const forms = [{}, { stream: true }]
-  test.each(rows.flatMap((row) => forms.map((form) => [...row, form] as const)))(
-    "%s",
-    async (_, model, code, script, form) => {
-      if (script !== null) harness.provider.replyOnce(script)
-      const answer = await harness.chat(account.key, { model, ...form })
-      expectError(answer, code)
-      await expectReleased(answer, "chat", code)
-    },
-  )
-})
-
-describe("D25 what the provider sees", () => {
-  const TRACEPARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
-  const noise = (call: string) => [
-    `x-canary: ${CANARY}`,
-    `cookie: session=${CANARY}`,
-    "x-api-key: sk-other",
-    "x-request-id: mine",
-    "request-id: mine",
-    "user-agent: OpenAI/Python 9.9",
-    "accept: */*",
-    "accept-encoding: gzip, br",
-    "x-forwarded-for: 10.0.0.1",
-    "x-stainless-lang: js",
-    "openai-organization: org",
-    "openai-beta: assistants=v2",
-    "anthropic-version: 2023-06-01",
-    `traceparent: ${TRACEPARENT}`,
-    "tracestate: rojo=1",
-    `baggage: user=${CANARY}`,
-    "te: trailers",
-    "connection: x-canary",
-    `idempotency-key: ${call}`,
-  ]
-  const built = {
-    "accept-encoding": "identity",
-    "content-type": "application/json",
-    "user-agent": "tollgate",
-    // D54: the trace that the call belongs to is all that passes of these.
-    traceparent: TRACEPARENT,
-    tracestate: "rojo=1",
-  }
-
-  test("of a JSON call", async () => {
-    const answer = await harness.chat(account.key, {}, noise("json"))
-    expect(sent()).toEqual({
-      ...built,
-      accept: "application/json",
-      authorization: `Bearer ${PROVIDER_KEY}`,
-      "x-request-id": expectIds(answer),
-    })
-    expect(harness.provider.requests.at(-1)?.path).toBe("/v1/chat/completions")
-  })
-
-  test("of an upstream without a credential, below any base_url", async () => {
-    const answer = await harness.chat(account.key, { model: "open" }, noise("open"))
-    expect(answer.status).toBe(200)
-    expect(sent()).toEqual({ ...built, accept: "application/json", "x-request-id": expectIds(answer) })
-    expect(harness.provider.requests.at(-1)?.path).toBe("/deep/er/path/chat/completions")
-  })
+test.each([{}, { stream: true }])("D17 an upstream that cannot be reached is a 503: %j", async (form) => {
+  const answer = await harness.chat(account.key, { model: "nowhere", ...form })
+  expectError(answer, "upstream_unavailable")
+  await expectReleased(answer, "chat", "upstream_unavailable")
 })
 
 describe("D24 what the client sees of a provider's headers", () => {
@@ -276,14 +169,3 @@ describe("D24 what the client sees of a provider's headers", () => {
     })
   })
 })
-
-/** The headers of the last request that the provider got, those of the framing and the connection aside. */
-function sent() {
-  const {
-    host,
-    connection,
-    "content-length": length,
-    ...headers
-  } = harness.provider.requests.at(-1)?.headers ?? {}
-  return headers
-}
