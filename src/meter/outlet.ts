@@ -51,10 +51,10 @@ export class Outlet {
   #written = false
   /** Contiguous bytes of one buffer that were neither held back nor written yet. */
   #run: Run | null = null
-  #gone_ms: number | null = null
+  gone_ms: number | null = null
   /** The time at which bytes were last sent, or began to wait for that; at first, when the stream was opened. */
-  #sent_ms = performance.now()
-  #sent = false
+  sent_ms = performance.now()
+  sent = false
 
   readonly #limit_bytes: number
 
@@ -68,7 +68,7 @@ export class Outlet {
   ready(): Promise<void> {
     return new Promise((resolve, reject) => {
       this.#fail = reject
-      if (this.#sent || this.#closed || this.gone) resolve()
+      if (this.sent || this.#closed || this.gone) resolve()
       else this.#ready = resolve
       void this.#pullAll()
     })
@@ -147,20 +147,8 @@ export class Outlet {
     return !this.#gathers && this.#held === null && this.#run === null && this.#waiting.length === 0
   }
 
-  get sent(): boolean {
-    return this.#sent
-  }
-
-  get sent_ms(): number {
-    return this.#sent_ms
-  }
-
-  get gone_ms(): number | null {
-    return this.#gone_ms
-  }
-
   get gone(): boolean {
-    return this.#gone_ms !== null
+    return this.gone_ms !== null
   }
 
   /** True if the client has taken everything that was sent. */
@@ -170,7 +158,7 @@ export class Outlet {
 
   /** The client has left. Everything that follows is dropped. */
   dropClient(): void {
-    this.#gone_ms = performance.now()
+    this.gone_ms = performance.now()
     this.#run = null
     this.#waiting = []
     this.#ready?.()
@@ -226,8 +214,8 @@ export class Outlet {
     if (this.gone) return
     const after_others = this.#written
     this.#written = true
-    this.#sent = true
-    this.#sent_ms = performance.now()
+    this.sent = true
+    this.sent_ms = performance.now()
     if (this.#writer === null) {
       this.#blocked ??= new Promise((resolve) => {
         this.#attached = resolve

@@ -37,8 +37,10 @@ export class WholeAnswer {
   readonly #options: WholeOptions
   #chunks: Uint8Array[] = []
   #size = 0
-  #large: LargeAnswer | null = null
-  #events: Uint8Array = NOTHING
+  /** An answer over the limit, as far as it was read; null for one that is kept. */
+  large: LargeAnswer | null = null
+  /** The equivalent events, after `makeEvents`; none if the object is malformed. */
+  events: Uint8Array = NOTHING
 
   private constructor(options: WholeOptions) {
     this.#options = options
@@ -50,37 +52,27 @@ export class WholeAnswer {
     return is_object === true ? new WholeAnswer(options) : is_object === false ? null : undefined
   }
 
-  /** An answer over the limit, as far as it was read; null for one that is kept. */
-  get large(): LargeAnswer | null {
-    return this.#large
-  }
-
   take(chunk: Uint8Array): void {
     this.#size += chunk.byteLength
-    if (this.#large === null) this.#chunks.push(chunk)
-    else this.#large.take(chunk)
+    if (this.large === null) this.#chunks.push(chunk)
+    else this.large.take(chunk)
   }
 
   /** Waits for the memory of what was taken (D77). Without it, the answer is read like one over the limit. Returns whether more is wanted. */
   async keep(): Promise<boolean> {
     const { sizes, memory, json } = this.#options
-    if (this.#large !== null) return this.#size <= sizes.response_read_bytes
+    if (this.large !== null) return this.#size <= sizes.response_read_bytes
     const room = this.#size <= sizes.response_bytes ? memory.hold(COPIES * this.#size) : false
     if (room === null || (await room)) return true
-    this.#large = await readInto(json.openLarge(), this.#chunks)
+    this.large = await readInto(json.openLarge(), this.#chunks)
     this.#chunks = []
     memory.hold(0)
     return true
   }
 
-  /** The equivalent events, after `makeEvents`; none if the object is malformed. */
-  get events(): Uint8Array {
-    return this.#events
-  }
-
   /** Converts the whole answer into events, in several turns of the event loop, so that a large one does not delay other calls. */
   async makeEvents(): Promise<void> {
-    if (this.#large !== null) return
+    if (this.large !== null) return
     this.#options.memory.stop()
     const bytes = joined(this.#chunks)
     this.#chunks = []
@@ -88,7 +80,7 @@ export class WholeAnswer {
     if (payload === null) return
     const text = this.#options.form.eventsOf(payload)
     if (bytes.byteLength > SLICE_BYTES) await nextTurn()
-    this.#events = encoder.encode(text)
+    this.events = encoder.encode(text)
     if (bytes.byteLength > SLICE_BYTES) await nextTurn()
   }
 }

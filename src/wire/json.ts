@@ -111,28 +111,24 @@ const BACKSLASH = 0x5c
 
 /** The fields of a JSON object as text, each serialised once, for the measurement (D12) and to be sent (D18). */
 export class FieldTexts {
-  #names: readonly string[]
+  names: readonly string[]
   #values: readonly unknown[]
   /** Of the fields whose text was asked for; the name of the model, which is replaced, never is. */
   #texts: string[] = []
 
   constructor(object: object) {
-    this.#names = Object.keys(object)
+    this.names = Object.keys(object)
     this.#values = Object.values(object)
-  }
-
-  get names(): readonly string[] {
-    return this.#names
   }
 
   /** Changes the object: sets these fields, by their paths. */
   set(fields: Readonly<Record<string, unknown>>): void {
-    const whole = Object.fromEntries(this.#names.map((name, index) => [name, this.#values[index]]))
+    const whole = Object.fromEntries(this.names.map((name, index) => [name, this.#values[index]]))
     const object = Object.entries(fields).reduce(
       (changed, [path, value]) => withValue(changed, path, value),
       whole,
     )
-    this.#names = Object.keys(object)
+    this.names = Object.keys(object)
     this.#values = Object.values(object)
     this.#texts = []
   }

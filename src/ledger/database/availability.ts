@@ -6,20 +6,12 @@ import { errorCode, isAnswer, kindOf } from "./database-errors.ts"
 export class Availability {
   readonly #log: LedgerLog
   readonly #events: LedgerEvents
-  #answering = true
-  #outages = 0
+  answering = true
+  outages = 0
 
   constructor(log: LedgerLog, events: LedgerEvents) {
     this.#log = log
     this.#events = events
-  }
-
-  get answering(): boolean {
-    return this.#answering
-  }
-
-  get outages(): number {
-    return this.#outages
   }
 
   readonly watch: Watch = ({ statement, size, duration_ms, error }) => {
@@ -29,14 +21,14 @@ export class Availability {
       this.#log.error({ statement: kind, items: size }, "a statement returned too few rows; retrying it")
     }
     if (error === null || isAnswer(error)) {
-      if (!this.#answering) this.#log.info({}, "the database is available again")
-      this.#answering = true
+      if (!this.answering) this.#log.info({}, "the database is available again")
+      this.answering = true
     } else {
-      if (this.#answering) {
-        this.#outages += 1
+      if (this.answering) {
+        this.outages += 1
         this.#log.warn({ code: errorCode(error), statement: kind }, "the database is unavailable")
       }
-      this.#answering = false
+      this.answering = false
     }
   }
 }

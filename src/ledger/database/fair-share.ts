@@ -8,12 +8,8 @@ export function isWithinShare(used: number, free: number): boolean {
 
 /** A capacity that accounts share (D78). No account has a part that it does not use. */
 export class FairShare {
-  #used = 0
+  used = 0
   readonly #of_account = new Map<string, number>()
-
-  get used(): number {
-    return this.#used
-  }
 
   of(account_id: string): number {
     return this.#of_account.get(account_id) ?? 0
@@ -21,7 +17,7 @@ export class FairShare {
 
   /** True if an account may take so much: it is neither more than its share nor than there is. */
   has(account_id: string, amount: number, capacity: number): boolean {
-    const free = capacity - this.#used
+    const free = capacity - this.used
     return amount <= free && isWithinShare(this.of(account_id), free)
   }
 
@@ -34,12 +30,12 @@ export class FairShare {
 
   /** Acquires what cannot be refused, also beyond the capacity. */
   add(account_id: string, amount: number): void {
-    this.#used += amount
+    this.used += amount
     this.#of_account.set(account_id, this.of(account_id) + amount)
   }
 
   release(account_id: string, amount: number): void {
-    this.#used -= amount
+    this.used -= amount
     const left = this.of(account_id) - amount
     if (left > 0) this.#of_account.set(account_id, left)
     else this.#of_account.delete(account_id)

@@ -7,12 +7,8 @@ const ID_AGE_MS = 600_000
 /** The holds of this process that may be open in the ledger, by their ids, and the floor below which none is (D35). */
 export class Outstanding extends Map<string, Hold> {
   #marks: { readonly id: string; readonly made_at: number }[] = []
-  #floor = nextId()
-
   /** At or below every id that is open or can still become open. A sweeper starts there. */
-  get floor(): string {
-    return this.#floor
-  }
+  floor = nextId()
 
   add(hold: Hold): void {
     this.set(hold.id, hold)
@@ -22,11 +18,11 @@ export class Outstanding extends Map<string, Hold> {
   raise(now_ms = performance.now()): string {
     this.#marks.push({ id: nextId(), made_at: now_ms })
     const old = this.#marks.findLastIndex(({ made_at }) => made_at <= now_ms - ID_AGE_MS)
-    if (old === -1) return this.#floor
-    let floor = this.#marks[old]?.id ?? this.#floor
+    if (old === -1) return this.floor
+    let floor = this.#marks[old]?.id ?? this.floor
     this.#marks = this.#marks.slice(old)
     for (const id of this.keys()) if (id < floor) floor = id
-    this.#floor = floor
+    this.floor = floor
     return floor
   }
 }

@@ -13,9 +13,9 @@ export class Connection implements ExchangeConnection, AnswerSink, SocketOwner {
   #exchange: Exchange | null = null
   /** The part of the request that the socket has not taken yet. */
   #unsent: Uint8Array | null = null
-  /** Seconds for which the server keeps the connection; null if it does not say. */
-  #keep_s: number | null = null
-  #closed = false
+  /** Seconds for which the server keeps it idle; null if it does not say. */
+  keep_s: number | null = null
+  closed = false
   /** The end of its last answer, by the clock of `performance.now`. */
   freed_ms = Number.NEGATIVE_INFINITY
   /** Called when it closes while a request waits for it. */
@@ -27,15 +27,6 @@ export class Connection implements ExchangeConnection, AnswerSink, SocketOwner {
     socket.unref()
     socket.setNoDelay(true)
     socket.data = this
-  }
-
-  get closed(): boolean {
-    return this.#closed
-  }
-
-  /** Seconds for which the server keeps it idle; null if it does not say. */
-  get keep_s(): number | null {
-    return this.#keep_s
   }
 
   /** Sends a request: its head and its body, in parts, together of so many bytes. */
@@ -69,8 +60,8 @@ export class Connection implements ExchangeConnection, AnswerSink, SocketOwner {
   }
 
   destroy(): void {
-    if (this.#closed) return
-    this.#closed = true
+    if (this.closed) return
+    this.closed = true
     this.#exchange = null
     this.#socket.terminate()
   }
@@ -115,7 +106,7 @@ export class Connection implements ExchangeConnection, AnswerSink, SocketOwner {
   }
 
   end(reusable: boolean, keep_s: number | null): void {
-    this.#keep_s = keep_s
+    this.keep_s = keep_s
     const exchange = this.#exchange
     this.#exchange = null
     this.#release(reusable && this.#unsent === null)
@@ -124,11 +115,11 @@ export class Connection implements ExchangeConnection, AnswerSink, SocketOwner {
 
   #release(reusable: boolean): void {
     if (!reusable) this.#close()
-    else if (!this.#closed) this.#pool.free(this)
+    else if (!this.closed) this.#pool.free(this)
   }
 
   #close(): void {
-    const is_theirs = !this.#closed
+    const is_theirs = !this.closed
     this.destroy()
     this.#pool.remove(this, is_theirs)
     this.onLost?.()
