@@ -40,7 +40,7 @@ import { EstimateQueue } from "./queue/estimates.ts"
 import { ANSWER_MS, HoldQueue } from "./queue/holds.ts"
 import { LabelQueue } from "./queue/labels.ts"
 import { Outstanding } from "./queue/outstanding.ts"
-import { Recovery, Replay } from "./queue/recovery.ts"
+import { recovering, replaying } from "./queue/recovery.ts"
 import { RefusalQueue } from "./queue/refusals.ts"
 import { Spool } from "./queue/spool.ts"
 import { Owners, Standings } from "./queue/standings.ts"
@@ -236,7 +236,7 @@ export class DatabaseLedger implements ShardLedger {
   #tasks(): Task[] {
     const { log, checkpoints, events = {}, shard = 0, database } = this.#options
     const { upkeep } = database
-    const replay = new Replay({
+    const replay = replaying({
       spool: this.#spool,
       ends: this.#ends,
       attempts: this.#attempts,
@@ -244,7 +244,7 @@ export class DatabaseLedger implements ShardLedger {
       log,
     })
     const written = new Checkpoints(this.#running_connection, () => this.#lease.gateway_id)
-    const recovery = new Recovery({
+    const recover = recovering({
       connection: this.#background_connection,
       ends: this.#ends,
       attempts: this.#attempts,
@@ -256,13 +256,13 @@ export class DatabaseLedger implements ShardLedger {
       expireUnknown: () => this.#sweeper.expireUnknown(this.#outstanding),
     })
     return [
-      { name: "recovery", run: () => recovery.run() },
+      { name: "recovery", run: recover },
       { name: "checkpoint", every_ms: CHECKPOINT_MS, run: () => written.write(checkpoints()) },
       { name: "last_used", run: () => this.#used.write(this.#background_connection) },
       { name: "sweep", run: () => this.#sweeper.run() },
       { name: "grants", run: () => this.#sweepGrants() },
       { name: "alerts", run: () => alertLowBalances(upkeep) },
-      { name: "replay", run: () => replay.run() },
+      { name: "replay", run: replay },
       { name: "forget", run: () => forgetIdempotency(this.#background_connection) },
       { name: "members", every_ms: SEAL_MS, run: () => forgetMembers(this.#background_connection) },
       { name: "months", every_ms: UPKEEP_MS, run: () => addMonths(upkeep) },

@@ -35,42 +35,18 @@ interface RecoveryParts {
   expireUnknown(): Promise<void>
 }
 
-/** Checks whether the database has lost acknowledged settlements, and writes them and attempts again (D73). */
-export class Recovery {
-  readonly #parts: RecoveryParts
-  #outages = 0
+/**
+ * A check whether the database has lost acknowledged settlements, which writes them and attempts again (D73). To be run after each
+ * renewal of the lease; a failure is retried after the next one.
+ */
+export function recovering(parts: RecoveryParts): () => Promise<void> {
+  const { connection, ends, attempts, availability, log } = parts
+  let known_outages = 0
   /** Null before the first reading, and if the server does not report it. */
-  #timeline: string | null = null
-  #tells_timeline = true
+  let known_timeline: string | null = null
+  let tells_timeline = true
 
-  constructor(parts: RecoveryParts) {
-    this.#parts = parts
-  }
-
-  /** Called after each renewal of the lease. A failure is retried after the next one. */
-  async run(): Promise<void> {
-    const { availability, attempts, ends } = this.#parts
-    const { outages } = availability
-    const timeline = await this.#readTimeline()
-    const is_promoted = this.#timeline !== null && timeline !== this.#timeline
-    const has_lost = is_promoted || outages !== this.#outages
-    if (is_promoted) {
-      this.#parts.forgetTerms()
-      await this.#parts.rewriteLabels()
-    }
-    if (has_lost) await this.#writeAgain()
-    attempts.writeAgain(has_lost)
-    if (is_promoted) {
-      this.#parts.rewriteCheckpoints()
-      await this.#parts.expireUnknown()
-    }
-    this.#outages = outages
-    this.#timeline = timeline
-    ends.forgetEarlier()
-  }
-
-  async #writeAgain(): Promise<void> {
-    const { connection, ends, log } = this.#parts
+  async function writeAgain(): Promise<void> {
     const { recent } = ends
     const lost = await findForgotten(
       connection,
@@ -81,16 +57,36 @@ export class Recovery {
     for (const spooled of recent) if (lost.has(spooled.end.id)) ends.retry(spooled)
   }
 
-  async #readTimeline(): Promise<string | null> {
-    if (!this.#tells_timeline) return null
+  async function timelineNow(): Promise<string | null> {
+    if (!tells_timeline) return null
     try {
-      const [row] = await this.#parts.connection.run(readTimeline, [], STATEMENT_MS)
+      const [row] = await connection.run(readTimeline, [], STATEMENT_MS)
       return row === undefined ? null : textOf(row, "timeline")
     } catch (error) {
       if (!isAnswer(error)) throw error
-      this.#tells_timeline = false
+      tells_timeline = false
       return null
     }
+  }
+
+  return async () => {
+    const { outages } = availability
+    const timeline = await timelineNow()
+    const is_promoted = known_timeline !== null && timeline !== known_timeline
+    const has_lost = is_promoted || outages !== known_outages
+    if (is_promoted) {
+      parts.forgetTerms()
+      await parts.rewriteLabels()
+    }
+    if (has_lost) await writeAgain()
+    attempts.writeAgain(has_lost)
+    if (is_promoted) {
+      parts.rewriteCheckpoints()
+      await parts.expireUnknown()
+    }
+    known_outages = outages
+    known_timeline = timeline
+    ends.forgetEarlier()
   }
 }
 
@@ -110,27 +106,12 @@ interface ReplayParts {
 }
 
 /** Writes what other processes of this directory spooled (D27). A file stays while a line of a dead one is not applied. */
-export class Replay {
-  readonly #parts: ReplayParts
+export function replaying({ spool, ends, attempts, connection, log }: ReplayParts): () => Promise<void> {
   /** The content of each file when it was replayed; `whole` if all of it is in the ledger. */
-  readonly #replayed = new Map<string, { readonly digest: string; readonly whole: boolean }>()
+  const replayed = new Map<string, { readonly digest: string; readonly whole: boolean }>()
 
-  constructor(parts: ReplayParts) {
-    this.#parts = parts
-  }
-
-  async run(): Promise<void> {
-    const { spool, connection } = this.#parts
-    for (const file of await spool.others()) {
-      if (!(await this.#replay(file))) continue
-      const dead = await connection.run(isDead, [file.gateway_id], REPLAY_MS)
-      if (dead.length > 0) await spool.remove(file)
-    }
-  }
-
-  async #replay({ path, digest, unreadable, ends, attempts }: SpoolFile): Promise<boolean> {
-    const { log } = this.#parts
-    const before = this.#replayed.get(path)
+  async function replay({ path, digest, unreadable, ...lines }: SpoolFile): Promise<boolean> {
+    const before = replayed.get(path)
     if (before?.digest === digest) return before.whole
     if (unreadable > 0) {
       log.error(
@@ -139,10 +120,8 @@ export class Replay {
       )
     }
     // Ends first, because they write lost holds again.
-    const ended = await Promise.all(ends.map((spooled) => this.#parts.ends.resubmit(spooled)))
-    const attempted = await Promise.all(
-      attempts.map((attempt) => this.#parts.attempts.write(attempt, "spool")),
-    )
+    const ended = await Promise.all(lines.ends.map((spooled) => ends.resubmit(spooled)))
+    const attempted = await Promise.all(lines.attempts.map((attempt) => attempts.write(attempt, "spool")))
     const count = (results: readonly WriteOutcome[], word: WriteOutcome) =>
       results.filter((result) => result === word).length
     const applied = count(ended, "applied")
@@ -157,7 +136,15 @@ export class Replay {
     const all = [...ended, ...attempted]
     if (count(all, "unwritten") > 0) return false
     const whole = unreadable === 0 && foreign === 0 && orphaned === 0 && count(all, "refused") === 0
-    this.#replayed.set(path, { digest, whole })
+    replayed.set(path, { digest, whole })
     return whole
+  }
+
+  return async () => {
+    for (const file of await spool.others()) {
+      if (!(await replay(file))) continue
+      const dead = await connection.run(isDead, [file.gateway_id], REPLAY_MS)
+      if (dead.length > 0) await spool.remove(file)
+    }
   }
 }
