@@ -78,7 +78,7 @@ const KEYS = 1_000
 export async function audit(database: Db, options: AuditOptions = {}): Promise<Audit> {
   for (;;) {
     const parts = await partsOf(database, options.full === true)
-    const found = await new Auditing(database, options, parts).run()
+    const found = await auditParts(database, options, parts)
     if (found.violations.length === 0 || !(await hasLost(database, parts))) return found
   }
 }
@@ -129,149 +129,111 @@ const CHECKS_OF_CALLS = [
   checks.atOtherPrices,
 ] as const
 
-class Auditing {
-  readonly #database: Db
-  readonly #options: AuditOptions
-  readonly #parts: AuditParts
-  readonly #pace: WorkPace
+async function auditParts(database: Db, options: AuditOptions, parts: AuditParts): Promise<Audit> {
+  const { ids, open_month, from_month } = parts
+  const pace = new WorkPace(options.share ?? 1, () => options.signal?.aborted === true)
+  let progress: AuditProgress = { month: open_month.slice(0, 7), calls: 0, accounts: 0 }
   /** Balance and held amount of each account, by the entries before the moment. */
-  readonly #sums: SumsById = new Map()
-  readonly #spent: SumsById = new Map()
+  const sums: SumsById = new Map()
+  const spent: SumsById = new Map()
   /** The spending and the holds of each counter of a budget, by the same entries. */
-  readonly #budgets: SumsById = new Map()
-  readonly #found = recordOf(["accounts", "grants", "keys", "budgets"], () => new Violations())
-  readonly #of_calls = CHECKS_OF_CALLS.map((check) => ({ check, found: new Violations() }))
-  #open = 0
-  #has_limits = false
-  #has_budgets = false
-  #progress: AuditProgress
+  const counters: SumsById = new Map()
+  const found = recordOf(["accounts", "grants", "keys", "budgets"], () => new Violations())
+  const of_calls = CHECKS_OF_CALLS.map((check) => ({ check, found: new Violations() }))
+  let open_holds = 0
 
-  constructor(database: Db, options: AuditOptions, parts: AuditParts) {
-    this.#database = database
-    this.#options = options
-    this.#parts = parts
-    this.#pace = new WorkPace(options.share ?? 1, () => options.signal?.aborted === true)
-    this.#progress = { month: parts.open_month.slice(0, 7), calls: 0, accounts: 0 }
+  const read = <Found extends Record<string, unknown>>(question: SQL) => readLong<Found>(database, question)
+
+  async function collect(into: Violations, check: SQL, ask: typeof readSlice<ViolationRow> = readLong) {
+    if (into.left > 0) into.add(await ask(database, sql`${check} LIMIT ${into.left}`))
   }
 
-  async run(): Promise<Audit> {
-    const { ids } = this.#parts
-    const started_at = ledgerTime()
-    const moment = await this.#moment()
-    this.#has_limits = (await this.#read(sql`SELECT FROM ${accounts} WHERE is_limited LIMIT 1`)).length > 0
-    this.#has_budgets = (await this.#read(sql`SELECT FROM ${budgets} LIMIT 1`)).length > 0
-    for await (const slice of slicesOf(this.#database, ids)) {
-      const calls = await this.#readSlice({ ...slice, moment, side: "before" })
-      await this.#pause({
-        calls: this.#progress.calls + calls,
-        month: monthOf(slice) ?? this.#progress.month,
-      })
-    }
-    const hash = await hashOfEntries(this.#database, this.#sums)
-    const since: checks.EntriesBeside = { ...ids, moment, side: "after" }
-    await this.#compareCounters(since)
-    for await (const range of this.#ranges()) await this.#compareAccounts(range, since)
-    const [summary] = await this.#read<{ checked_at: string; accounts: number; open: number }>(
-      checks.totals(since),
-    )
-    if (summary === undefined) throw new Error("the audit returned nothing")
-    const found = [...Object.values(this.#found), ...this.#of_calls.map(({ found }) => found)]
-    return {
-      checked_at: new Date(summary.checked_at),
-      accounts: summary.accounts,
-      open_holds: this.#open + summary.open,
-      violations: found.flatMap(({ list }) => list),
-      evidence: { started_at, hash, entries_until: new Date(moment) },
-    }
+  async function pause(changed: Partial<AuditProgress>) {
+    progress = { ...progress, ...changed }
+    options.onProgress?.(progress)
+    await pace.rest()
+    options.signal?.throwIfAborted()
   }
 
-  async #moment(): Promise<string> {
-    const [row] = await this.#read<{ moment: string }>(
-      checks.settledBefore(this.#options.settle_ms ?? SETTLE_MS),
-    )
-    if (row === undefined) throw new Error("the database did not return the time")
-    return row.moment
-  }
-
-  /** Returns the number of its calls. */
-  async #readSlice(slice: checks.EntriesBeside): Promise<number> {
-    const sums = await readSlice<SumsOfAccount>(this.#database, checks.sumsOfEntries(slice))
-    for (const { account_id, balance, held, open } of sums) {
-      add(this.#sums, account_id, BigInt(balance), BigInt(held))
-      this.#open += open
-    }
-    const { from_month } = this.#parts
-    if (this.#has_limits) await this.#addTo(this.#spent, checks.spentBefore(slice, from_month))
-    if (this.#has_budgets) await this.#addTo(this.#budgets, checks.budgetsIn(slice, from_month))
-    for (const { check, found } of this.#of_calls) await this.#collect(found, check(slice), readSlice)
-    return sums.reduce((total, { calls }) => total + calls, 0)
-  }
-
-  async #addTo(sums: SumsById, question: SQL): Promise<void> {
-    const rows = await readSlice<{ id: string; spent: string; held?: string }>(this.#database, question)
+  async function addTo(sums: SumsById, question: SQL) {
+    const rows = await readSlice<{ id: string; spent: string; held?: string }>(database, question)
     for (const { id, spent, held = "0" } of rows) add(sums, id, BigInt(spent), BigInt(held))
   }
 
-  /** Compares keys and budgets. Recomputes those that differ, which may have changed since the slices were read. */
-  async #compareCounters(since: checks.EntriesBeside): Promise<void> {
-    const { from_month } = this.#parts
-    const { keys, budgets } = this.#found
-    const suspected = checks.keysThatMayDiffer(this.#spent, from_month, since)
-    await this.#recompute(keys, suspected, (ids) => checks.keysThatDiffer(ids, from_month))
-    if (!this.#has_budgets) return
-    const suspects = checks.budgetsThatMayDiffer(this.#budgets, from_month, since)
-    await this.#recompute(budgets, suspects, (ids) => checks.budgetsThatDiffer(ids, from_month))
+  /** Returns the number of its calls. */
+  async function readCalls(slice: checks.EntriesBeside): Promise<number> {
+    const rows = await readSlice<SumsOfAccount>(database, checks.sumsOfEntries(slice))
+    for (const { account_id, balance, held, open } of rows) {
+      add(sums, account_id, BigInt(balance), BigInt(held))
+      open_holds += open
+    }
+    if (has_limits) await addTo(spent, checks.spentBefore(slice, from_month))
+    if (has_budgets) await addTo(counters, checks.budgetsIn(slice, from_month))
+    for (const { check, found } of of_calls) await collect(found, check(slice), readSlice)
+    return rows.reduce((total, { calls }) => total + calls, 0)
   }
 
-  async #recompute(into: Violations, question: SQL, differ: (ids: readonly string[]) => SQL): Promise<void> {
-    const suspects = await this.#read<{ id: string }>(question)
+  /** Recomputes keys or budgets that differ, which may have changed since the slices were read. */
+  async function recompute(into: Violations, question: SQL, differ: (ids: readonly string[]) => SQL) {
+    const suspects = await read<{ id: string }>(question)
     for (let at = 0; at < suspects.length; at += KEYS) {
       const ids = suspects.slice(at, at + KEYS).map(({ id }) => id)
-      await this.#collect(into, differ(ids))
-      await this.#pause({})
+      await collect(into, differ(ids))
+      await pause({})
     }
   }
 
-  async *#ranges(): AsyncGenerator<checks.AccountRange> {
-    for (let from: string | null = null; ; ) {
-      const next: readonly { id: string }[] = await this.#read<{ id: string }>(sql`
-        SELECT id FROM ${accounts} WHERE ${from === null ? sql`true` : sql`id >= ${from}::uuid`}
-        ORDER BY id OFFSET ${sql.raw(String(ACCOUNTS))} LIMIT 1`)
-      const to = next[0]?.id ?? null
-      yield { from, to }
-      if (to === null) return
-      from = to
-    }
-  }
-
-  async #compareAccounts(range: checks.AccountRange, since: checks.EntriesBeside): Promise<void> {
+  async function compareAccounts(range: checks.AccountRange, since: checks.EntriesBeside) {
     const { from, to } = range
-    const inside = [...this.#sums].filter(([id]) => (from === null || id >= from) && (to === null || id < to))
-    await this.#collect(
-      this.#found.accounts,
-      checks.accountsThatDiffer(range, new Map(inside), this.#parts.open_month, since),
+    const inside = [...sums].filter(([id]) => (from === null || id >= from) && (to === null || id < to))
+    await collect(found.accounts, checks.accountsThatDiffer(range, new Map(inside), open_month, since))
+    await collect(found.grants, checks.grantsThatDiffer(range))
+    await pause({ accounts: progress.accounts + inside.length })
+  }
+
+  const started_at = ledgerTime()
+  const [now] = await read<{ moment: string }>(checks.settledBefore(options.settle_ms ?? SETTLE_MS))
+  if (now === undefined) throw new Error("the database did not return the time")
+  const { moment } = now
+  const has_limits = (await read(sql`SELECT FROM ${accounts} WHERE is_limited LIMIT 1`)).length > 0
+  const has_budgets = (await read(sql`SELECT FROM ${budgets} LIMIT 1`)).length > 0
+  for await (const slice of slicesOf(database, ids)) {
+    const calls = await readCalls({ ...slice, moment, side: "before" })
+    await pause({ calls: progress.calls + calls, month: monthOf(slice) ?? progress.month })
+  }
+  const hash = await hashOfEntries(database, sums)
+  const since: checks.EntriesBeside = { ...ids, moment, side: "after" }
+  const keysThatDiffer = (ids: readonly string[]) => checks.keysThatDiffer(ids, from_month)
+  await recompute(found.keys, checks.keysThatMayDiffer(spent, from_month, since), keysThatDiffer)
+  if (has_budgets) {
+    const budgetsThatDiffer = (ids: readonly string[]) => checks.budgetsThatDiffer(ids, from_month)
+    const suspected = checks.budgetsThatMayDiffer(counters, from_month, since)
+    await recompute(found.budgets, suspected, budgetsThatDiffer)
+  }
+  for await (const range of accountRanges(database)) await compareAccounts(range, since)
+  const [summary] = await read<{ checked_at: string; accounts: number; open: number }>(checks.totals(since))
+  if (summary === undefined) throw new Error("the audit returned nothing")
+  const all = [...Object.values(found), ...of_calls.map(({ found }) => found)]
+  return {
+    checked_at: new Date(summary.checked_at),
+    accounts: summary.accounts,
+    open_holds: open_holds + summary.open,
+    violations: all.flatMap(({ list }) => list),
+    evidence: { started_at, hash, entries_until: new Date(moment) },
+  }
+}
+
+async function* accountRanges(database: Db): AsyncGenerator<checks.AccountRange> {
+  for (let from: string | null = null; ; ) {
+    const next: readonly { id: string }[] = await readLong<{ id: string }>(
+      database,
+      sql`SELECT id FROM ${accounts} WHERE ${from === null ? sql`true` : sql`id >= ${from}::uuid`}
+        ORDER BY id OFFSET ${sql.raw(String(ACCOUNTS))} LIMIT 1`,
     )
-    await this.#collect(this.#found.grants, checks.grantsThatDiffer(range))
-    await this.#pause({ accounts: this.#progress.accounts + inside.length })
-  }
-
-  async #collect(
-    into: Violations,
-    check: SQL,
-    ask: typeof readSlice<ViolationRow> = readLong,
-  ): Promise<void> {
-    if (into.left > 0) into.add(await ask(this.#database, sql`${check} LIMIT ${into.left}`))
-  }
-
-  async #pause(progress: Partial<AuditProgress>): Promise<void> {
-    this.#progress = { ...this.#progress, ...progress }
-    this.#options.onProgress?.(this.#progress)
-    await this.#pace.rest()
-    this.#options.signal?.throwIfAborted()
-  }
-
-  #read<Found extends Record<string, unknown>>(question: SQL) {
-    return readLong<Found>(this.#database, question)
+    const to = next[0]?.id ?? null
+    yield { from, to }
+    if (to === null) return
+    from = to
   }
 }
 
