@@ -34,7 +34,7 @@ import { LastUsed } from "./money/last-used.ts"
 import { Lease, type LeaseTimes } from "./money/lease.ts"
 import { registerTerms } from "./money/terms.ts"
 import { AttemptQueue } from "./queue/attempts.ts"
-import { Background, type Task } from "./queue/background.ts"
+import { inBackground, type Task } from "./queue/background.ts"
 import { EndQueue } from "./queue/ends.ts"
 import { EstimateQueue } from "./queue/estimates.ts"
 import { ANSWER_MS, HoldQueue } from "./queue/holds.ts"
@@ -98,7 +98,7 @@ export class DatabaseLedger implements ShardLedger {
   readonly #holds: HoldQueue
   readonly #sweeper: Sweeper
   readonly #background_connection: DatabaseConnection
-  readonly #background: Background
+  readonly #background: ReturnType<typeof inBackground>
   #counts_due_ms = 0
   #stopping = false
 
@@ -144,7 +144,7 @@ export class DatabaseLedger implements ShardLedger {
       onForgotten: (id) => this.#labels.forget(id),
       onAudit: ({ violations }) => this.#sweeper.add(abandonedIn(violations)),
     }
-    this.#background = new Background(this.#lease, this.#outstanding, lease, this.#tasks(), log)
+    this.#background = inBackground(this.#lease, this.#outstanding, lease, this.#tasks(), log)
   }
 
   /** Takes a lease and begins to keep it; rejects with the driver's error when the database cannot be reached. */
@@ -195,7 +195,7 @@ export class DatabaseLedger implements ShardLedger {
 
   /** True if new calls can be held: the database answers, and the lease of this process has not lapsed. */
   writable(): boolean {
-    return this.#availability.answering && this.#background.age_ms < this.#options.lease.expire_ms
+    return this.#availability.answering && this.#background.ageMs() < this.#options.lease.expire_ms
   }
 
   depths() {

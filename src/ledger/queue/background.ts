@@ -14,91 +14,76 @@ export interface Task {
 }
 
 /** Renews the lease and runs tasks independently, so that a slow task delays neither. */
-export class Background {
-  readonly #lease: Lease
-  readonly #outstanding: Outstanding
-  readonly #renew_ms: number
-  readonly #tasks: readonly Task[]
-  readonly #log: LedgerLog
-  readonly #running = new Map<Task, Promise<void>>()
-  readonly #intervals: Timer[] = []
-  #renewed_ms = performance.now()
-  #timer: Timer | undefined
-  #stopped = false
-  #renewing: Promise<void> = Promise.resolve()
+export function inBackground(
+  lease: Lease,
+  outstanding: Outstanding,
+  { renew_ms }: LeaseTimes,
+  tasks: readonly Task[],
+  log: LedgerLog,
+) {
+  const running = new Map<Task, Promise<void>>()
+  const intervals: Timer[] = []
+  let renewed_ms = performance.now()
+  let timer: Timer | undefined
+  let stopped = false
+  let renewing: Promise<void> = Promise.resolve()
 
-  constructor(
-    lease: Lease,
-    outstanding: Outstanding,
-    { renew_ms }: LeaseTimes,
-    tasks: readonly Task[],
-    log: LedgerLog,
-  ) {
-    this.#lease = lease
-    this.#outstanding = outstanding
-    this.#renew_ms = renew_ms
-    this.#tasks = tasks
-    this.#log = log
-  }
-
-  get age_ms(): number {
-    return performance.now() - this.#renewed_ms
-  }
-
-  start(): void {
-    this.#runDue()
-    this.#schedule(this.#renew_ms)
-    for (const task of this.#tasks) {
-      if (task.every_ms !== undefined)
-        this.#intervals.push(setInterval(() => this.#start(task), task.every_ms))
-    }
-  }
-
-  /** Clears all timers, and resolves when the running tasks have ended. */
-  async stop(): Promise<void> {
-    this.#stopped = true
-    clearTimeout(this.#timer)
-    for (const interval of this.#intervals) clearInterval(interval)
-    await Promise.all([this.#renewing, ...this.#running.values()])
-  }
-
-  #schedule(after_ms: number): void {
-    if (this.#stopped) return
-    this.#timer = setTimeout(() => {
-      this.#renewing = this.#renew()
+  function schedule(after_ms: number): void {
+    if (stopped) return
+    timer = setTimeout(() => {
+      renewing = renew()
     }, after_ms)
   }
 
-  async #renew(): Promise<void> {
+  async function renew(): Promise<void> {
     try {
-      await this.#lease.renew(this.#outstanding.raise())
-      this.#renewed_ms = performance.now()
-      this.#runDue()
-      this.#schedule(this.#renew_ms)
+      await lease.renew(outstanding.raise())
+      renewed_ms = performance.now()
+      runDue()
+      schedule(renew_ms)
     } catch {
-      this.#schedule(Math.min(RETRY_MS, this.#renew_ms))
+      schedule(Math.min(RETRY_MS, renew_ms))
     }
   }
 
-  #runDue(): void {
-    for (const task of this.#tasks) if (task.every_ms === undefined) this.#start(task)
+  function runDue(): void {
+    for (const task of tasks) if (task.every_ms === undefined) begin(task)
   }
 
-  #start(task: Task): void {
-    if (!this.#stopped && !this.#running.has(task)) this.#running.set(task, this.#run(task))
+  function begin(task: Task): void {
+    if (!stopped && !running.has(task)) running.set(task, run(task))
   }
 
-  async #run(task: Task): Promise<void> {
+  async function run(task: Task): Promise<void> {
     try {
       await task.run()
     } catch (error) {
-      if (!this.#stopped)
-        this.#log.warn(
+      if (!stopped)
+        log.warn(
           { task: task.name, code: errorCode(error) },
           "a background task of the ledger failed: it will be retried",
         )
     } finally {
-      this.#running.delete(task)
+      running.delete(task)
     }
+  }
+
+  return {
+    /** The time since the lease was renewed. */
+    ageMs: () => performance.now() - renewed_ms,
+    start() {
+      runDue()
+      schedule(renew_ms)
+      for (const task of tasks) {
+        if (task.every_ms !== undefined) intervals.push(setInterval(() => begin(task), task.every_ms))
+      }
+    },
+    /** Clears all timers, and resolves when the running tasks have ended. */
+    async stop() {
+      stopped = true
+      clearTimeout(timer)
+      for (const interval of intervals) clearInterval(interval)
+      await Promise.all([renewing, ...running.values()])
+    },
   }
 }
