@@ -162,12 +162,12 @@ export async function moveAccount(
   const { moving_id } = here
   if (moving_id === null) throw new Error("an account moves without an id of its move")
   const move: Move = { ...planned, move_id: moving_id }
-  const moving = new Moving(from, to, move, options)
+  const { untilSwitched, untilLive } = halvesOf(from, to, move, options)
   if (here.moved_to === null) {
     if (there?.moved_to === from.name) await carry(to, from, account_id)
-    await moving.untilSwitched()
+    await untilSwitched()
   }
-  return moving.untilLive()
+  return untilLive()
 }
 
 /** Ends a move that has not switched yet. True if there was one; the account is then live on its old shard. */
@@ -189,123 +189,108 @@ export async function carry(from: MoveShard, to: MoveShard, account_id: string):
   }
 }
 
-class Moving {
-  readonly #from: MoveShard
-  readonly #to: MoveShard
-  readonly #move: Move
-  readonly #options: MoveOptions
+/** The two halves of a move. */
+function halvesOf(
+  from: MoveShard,
+  to: MoveShard,
+  move: Move,
+  { onProgress, rest_ms = REST_MS }: MoveOptions,
+) {
+  const { account_id } = move
+  const report = (step: MoveStep, held_nano = 0n) => onProgress?.({ step, held_nano })
 
-  constructor(from: MoveShard, to: MoveShard, move: Move, options: MoveOptions) {
-    this.#from = from
-    this.#to = to
-    this.#move = move
-    this.#options = options
-  }
-
-  /** Resolves once the account is not live on the old shard, perhaps by another run. */
-  async untilSwitched(): Promise<void> {
-    const move = this.#move
-    const [prepared] = await this.#to.database.execute(statements.prepare(move))
-    if (prepared === undefined) throw new Error("the account was moved by another run meanwhile")
-    const before = await this.#pictureOf(this.#from)
-    if (!before.is_here) return
-    await this.#to.database.execute(statements.copyHashes(move, before.picture))
-    await this.#drain()
-    await Bun.sleep(this.#options.rest_ms ?? REST_MS)
-    await this.#copy()
-    this.#report("switching")
-    await this.#from.database.execute(statements.changeGrants(move))
-    await this.#from.database.execute(statements.switchOver(move))
-    const here = await rowOf(this.#from, move.account_id)
-    if (here?.moved_to !== move.to)
-      throw new Error("the account could not be switched: its move was cancelled")
-  }
-
-  async untilLive(): Promise<MoveResult> {
-    const move = this.#move
-    await carry(this.#from, this.#to, move.account_id)
-    await this.#to.database.execute(statements.open(move, arrivalOf(move.move_id)))
-    this.#report("auditing")
-    const found: Difference[] = []
-    for (const { database } of [this.#from, this.#to])
-      found.push(...(await differences(database, move.account_id)))
-    return { outcome: "moved", differences: found }
-  }
-
-  async #drain(): Promise<void> {
+  async function drain(): Promise<void> {
     for (;;) {
-      const here = await rowOf(this.#from, this.#move.account_id)
-      const [calls] = await this.#from.database.execute<{ open: boolean }>(
-        statements.openCalls(this.#move.account_id),
-      )
+      const here = await rowOf(from, account_id)
+      const [calls] = await from.database.execute<{ open: boolean }>(statements.openCalls(account_id))
       const held_nano = BigInt(here?.held_nano ?? "0")
       if (held_nano === 0n && calls?.open === false) return
-      this.#report("draining", held_nano)
+      report("draining", held_nano)
       await Bun.sleep(LOOK_MS)
     }
   }
 
-  async #copy(): Promise<void> {
+  async function copy(): Promise<void> {
     for (let comparison = 0; comparison < COMPARISONS; comparison++) {
-      this.#report("copying")
-      const source = await this.#pictureOf(this.#from)
+      report("copying")
+      const source = await pictureOf(from, account_id)
       if (!source.is_here) return
-      await this.#to.database.execute(statements.copy(this.#move, source.picture, source.used))
-      const { account_id } = this.#move
-      await this.#copyPages(NIL_ID, (after) => statements.usersAfter(account_id, after), statements.copyUsers)
-      await this.#copyPages(
+      await to.database.execute(statements.copy(move, source.picture, source.used))
+      await copyPages(NIL_ID, (after) => statements.usersAfter(account_id, after), statements.copyUsers)
+      await copyPages(
         "",
         (after) => statements.claimsAfter(account_id, after),
         statements.copyClaims,
         ({ call_ids }) =>
-          this.#copyPages(
-            NIL_ID,
-            (after) => statements.answersAfter(call_ids, after),
-            statements.copyAnswers,
-          ),
+          copyPages(NIL_ID, (after) => statements.answersAfter(call_ids, after), statements.copyAnswers),
       )
-      this.#report("comparing")
-      const copied = await this.#pictureOf(this.#to, source.at)
+      report("comparing")
+      const copied = await pictureOf(to, account_id, source.at)
       if (copied.picture === source.picture) return
     }
     throw new Error("the copy of the account is not what was copied: nothing was switched")
   }
 
   /** Copies users, claims or answers, in pages that begin after a row. */
-  async #copyPages(
+  async function copyPages(
     first: string,
     pageAfter: (after: string) => SQL,
     copyOf: (move: Move, rows: string) => SQL,
     onPage: (page: Copied) => Promise<void> = async () => {},
   ): Promise<void> {
     for (let after = first; ; ) {
-      const [page] = await this.#from.database.execute<Copied | { rows: null }>(pageAfter(after))
+      const [page] = await from.database.execute<Copied | { rows: null }>(pageAfter(after))
       if (page === undefined || page.rows === null) return
-      await this.#to.database.execute(copyOf(this.#move, page.rows))
+      await to.database.execute(copyOf(move, page.rows))
       await onPage(page)
       after = page.last
     }
   }
 
-  /** Times of one zone, so that both texts can be compared. */
-  async #pictureOf({ database }: MoveShard, at?: string): Promise<Picture> {
-    return database.transaction(
-      async (transaction) => {
-        await transaction.execute(sql`SELECT set_config('TimeZone', 'UTC', true)`)
-        const moment = at ?? (await momentOf(transaction))
-        const [found] = await transaction.execute<{ picture: string; used: string; is_here: boolean }>(
-          statements.picture(this.#move.account_id, moment),
-        )
-        if (found === undefined) throw new Error("the database did not tell the account")
-        return { ...found, at: moment }
-      },
-      { accessMode: "read only" },
-    )
-  }
+  return {
+    /** Resolves once the account is not live on the old shard, perhaps by another run. */
+    async untilSwitched(): Promise<void> {
+      const [prepared] = await to.database.execute(statements.prepare(move))
+      if (prepared === undefined) throw new Error("the account was moved by another run meanwhile")
+      const before = await pictureOf(from, account_id)
+      if (!before.is_here) return
+      await to.database.execute(statements.copyHashes(move, before.picture))
+      await drain()
+      await Bun.sleep(rest_ms)
+      await copy()
+      report("switching")
+      await from.database.execute(statements.changeGrants(move))
+      await from.database.execute(statements.switchOver(move))
+      const here = await rowOf(from, account_id)
+      if (here?.moved_to !== move.to)
+        throw new Error("the account could not be switched: its move was cancelled")
+    },
 
-  #report(step: MoveStep, held_nano = 0n): void {
-    this.#options.onProgress?.({ step, held_nano })
+    async untilLive(): Promise<MoveResult> {
+      await carry(from, to, account_id)
+      await to.database.execute(statements.open(move, arrivalOf(move.move_id)))
+      report("auditing")
+      const found: Difference[] = []
+      for (const { database } of [from, to]) found.push(...(await differences(database, account_id)))
+      return { outcome: "moved", differences: found }
+    },
   }
+}
+
+/** Times of one zone, so that both texts can be compared. */
+async function pictureOf({ database }: MoveShard, account_id: string, at?: string): Promise<Picture> {
+  return database.transaction(
+    async (transaction) => {
+      await transaction.execute(sql`SELECT set_config('TimeZone', 'UTC', true)`)
+      const moment = at ?? (await momentOf(transaction))
+      const [found] = await transaction.execute<{ picture: string; used: string; is_here: boolean }>(
+        statements.picture(account_id, moment),
+      )
+      if (found === undefined) throw new Error("the database did not tell the account")
+      return { ...found, at: moment }
+    },
+    { accessMode: "read only" },
+  )
 }
 
 interface Picture {
