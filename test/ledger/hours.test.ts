@@ -4,13 +4,16 @@ import fc from "fast-check"
 import type { TransactionSql } from "postgres"
 import { connectDatabase } from "../../src/ledger/database/database.ts"
 import { piecesOf } from "../../src/ledger/database/span.ts"
+import { EntriesArchived } from "../../src/ledger/entries.ts"
 import { balanceAt } from "../../src/ledger/reports/balance.ts"
 import { addLatencies, latencies } from "../../src/ledger/reports/latency.ts"
 import { outcomes } from "../../src/ledger/reports/outcomes.ts"
 import { checkDay, firstDay, sumHours } from "../../src/ledger/reports/sum-hours.ts"
 import { timelineCells } from "../../src/ledger/reports/timeline.ts"
-import { sumUsage } from "../../src/ledger/reports/usage-sums.ts"
+import { type GroupSums, sumUsage } from "../../src/ledger/reports/usage-sums.ts"
+import type { Grouping } from "../../src/wire/usage-report.ts"
 import { plantCalls } from "../admin/admin-harness.ts"
+import { thrown } from "../support/thrown.ts"
 import {
   falsify,
   numberedId,
@@ -36,6 +39,7 @@ beforeAll(async () => {
     fc.record({
       owner: fc.nat(1),
       model: fc.constantFrom("model", "other"),
+      upstream: fc.constantFrom("first", "second"),
       held_ms: fc.nat(SPAN_MS),
       took_ms: fc.oneof(fc.nat(90_000), fc.nat(5 * HOUR_MS)),
       late_ms: fc.option(fc.nat(30 * HOUR_MS), { nil: null, freq: 2 }),
@@ -48,40 +52,44 @@ beforeAll(async () => {
   )
   await plantCalls(
     db.database.operators,
-    random.map(({ owner, model, held_ms, took_ms, late_ms, state, charge, tokens, ttft_ms }, at) => {
-      const held_at = moment(held_ms)
-      const usage = { prompt_tokens: tokens, cached_tokens: 0, completion_tokens: tokens % 7 }
-      const corrected = {
-        charge_nano: BigInt(charge + tokens),
-        corrected_at: moment(held_ms + took_ms + (late_ms ?? 0)),
-        ...usage,
-      }
-      return {
-        id: numberedId(held_at, at),
-        ...ownerOf(owner),
-        model,
-        held_at,
-        state,
-        amount_nano: 2_500n,
-        ...(state !== "open" && { ended_at: moment(held_ms + took_ms), charge_nano: BigInt(charge) }),
-        basis: state === "settled" ? "usage" : "none",
-        failure: state === "released" ? "no_output" : null,
-        ...usage,
-        ttft_ms,
-        duration_ms: took_ms,
-        ...(state === "expired" && late_ms !== null && { corrected }),
-      }
-    }),
+    random.map(
+      ({ owner, model, upstream, held_ms, took_ms, late_ms, state, charge, tokens, ttft_ms }, at) => {
+        const held_at = moment(held_ms)
+        const usage = { prompt_tokens: tokens, cached_tokens: 0, completion_tokens: tokens % 7 }
+        const corrected = {
+          charge_nano: BigInt(charge + tokens),
+          corrected_at: moment(held_ms + took_ms + (late_ms ?? 0)),
+          ...usage,
+        }
+        return {
+          id: numberedId(held_at, at),
+          ...ownerOf(owner),
+          model,
+          upstream,
+          held_at,
+          state,
+          amount_nano: 2_500n,
+          ...(state !== "open" && { ended_at: moment(held_ms + took_ms), charge_nano: BigInt(charge) }),
+          basis: state === "settled" ? "usage" : "none",
+          failure: state === "released" ? "no_output" : null,
+          ...usage,
+          ttft_ms,
+          duration_ms: took_ms,
+          ...(state === "expired" && late_ms !== null && { corrected }),
+        }
+      },
+    ),
   )
-  // Some have a price multiplier (D69), some count buckets (D60), and some have a provider's cost, which once had no bound (D90).
+  // Some have a price multiplier (D69), some count buckets (D60), some have a provider's cost, which once had no bound (D90), and
+  // others the key of an upstream (D93).
   const counted = "CASE WHEN x.charge_nano % 2 = 0 THEN ARRAY[(x.charge_nano % 5)::int, 0, 2, 0, 1, 0, 3] END"
   await falsify(db.sql, async (tx) => {
     await label(tx)
     await tx.unsafe(`UPDATE tollgate.ends x
       SET margin_bp = CASE WHEN x.charge_nano % 3 = 0 THEN 12500 END, buckets = ${counted},
         details = CASE x.charge_nano % 4 WHEN 0 THEN '{"provider_cost_nano": "7"}'
-          WHEN 1 THEN '{"provider_cost_nano": "${"9".repeat(30)}"}' END::jsonb`)
-    await tx.unsafe(`UPDATE tollgate.corrections x SET margin_bp = e.margin_bp, buckets = ${counted}
+          WHEN 1 THEN '{"provider_cost_nano": "${"9".repeat(30)}"}' WHEN 2 THEN '{"key": "blue"}' END::jsonb`)
+    await tx.unsafe(`UPDATE tollgate.corrections x SET margin_bp = e.margin_bp, buckets = ${counted}, details = e.details
       FROM tollgate.ends e WHERE e.id = x.id`)
   })
 })
@@ -150,6 +158,51 @@ const spans = [
   [30 * HOUR_MS, 30 * HOUR_MS],
 ] as const
 
+/** The sums of entries by several dimensions, read without the reports. */
+async function chargedBy(dimensions: readonly Grouping[]): Promise<Record<string, string>> {
+  const rows = await db.sql`
+    WITH entries AS (
+      SELECT id, terms_id, details, ended_at AS at, charge_nano AS nano, 1 AS calls FROM tollgate.ends
+      UNION ALL SELECT id, terms_id, details, corrected_at, difference_nano, 0 FROM tollgate.corrections)
+    SELECT t.model, t.upstream, coalesce(x.details ->> 'key', '') AS upstream_key, h.account_id AS account, h.key_id AS key,
+      '' AS session, coalesce(l.end_user_id::text, '') AS end_user, coalesce(l.tags ->> 'team', '') AS "tag:team",
+      to_char(x.at AT TIME ZONE 'UTC', 'YYYY-MM-DD') AS day, to_char(x.at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24') AS hour,
+      x.nano, x.calls
+    FROM entries x JOIN tollgate.holds h USING (id) JOIN tollgate.terms t ON t.id = x.terms_id
+      LEFT JOIN tollgate.labels l ON l.id = h.labels_id
+    WHERE x.at >= ${moment(0)} AND x.at < ${moment(SPAN_MS)}`
+  const sums = new Map<string, [bigint, number]>()
+  for (const row of rows) {
+    const place = dimensions.map((by) => row[by]).join("|")
+    const [nano, calls] = sums.get(place) ?? [0n, 0]
+    sums.set(place, [nano + BigInt(row.nano), calls + row.calls])
+  }
+  return Object.fromEntries([...sums].map(([place, sum]) => [place, sum.join(" in ")]))
+}
+
+function found(groups: readonly GroupSums[], dimensions: readonly Grouping[]): Record<string, string> {
+  const rows = groups.map(({ values, charge_nano, calls }) => {
+    const texts = values.map((value, at) =>
+      typeof value === "string" ? value : value.toISOString().slice(0, dimensions[at] === "day" ? 10 : 13),
+    )
+    return [texts.join("|"), `${charge_nano} in ${calls}`]
+  })
+  expect(new Set(rows.map(([place]) => place)).size).toBe(rows.length)
+  return Object.fromEntries(rows)
+}
+
+const whole = { from: moment(0), to: moment(SPAN_MS) }
+const several = [
+  ["model", "day", "key"],
+  ["day", "model"],
+  ["upstream", "upstream_key"],
+  ["hour", "account"],
+  ["tag:team", "upstream", "day"],
+  ["account", "tag:team", "end_user", "model"],
+  ["hour", "tag:team"],
+  ["upstream_key", "tag:team", "session", "day"],
+] as const
+
 describe("D72: what reports say does not depend on what is summed up already", () => {
   const from_entries: string[] = []
 
@@ -167,6 +220,22 @@ describe("D72: what reports say does not depend on what is summed up already", (
     }
   })
 
+  test.each([null, 25, 200])(
+    "D105 each group of several dimensions is the sum of its entries, with sums of %p hours",
+    async (hours) => {
+      await until(hours)
+      for (const dimensions of several) {
+        const [by, ...further] = dimensions
+        const { groups, left_out } = await sumUsage(db.database.operators, { ...whole, by, further })
+        expect({ dimensions, groups: found(groups, dimensions), left_out }).toEqual({
+          dimensions,
+          groups: await chargedBy(dimensions),
+          left_out: 0,
+        })
+      }
+    },
+  )
+
   test("a span over whole days reads days, hours and entries only where it must", () => {
     const summed_until = { hours: moment(49 * HOUR_MS), days: moment(48 * HOUR_MS) }
     const pieces = (step_ms?: number) =>
@@ -183,6 +252,20 @@ describe("D72: what reports say does not depend on what is summed up already", (
     expect(pieces(HOUR_MS).map(([source]) => source)).toEqual(["entries", "hours", "entries"])
     expect(pieces(60_000).map(([source]) => source)).toEqual(["entries"])
   })
+})
+
+test("D105 what is left out is cheaper than what is shown; the total has all", async () => {
+  const range = { ...whole, by: "day", further: ["model", "key"] } as const
+  const all = await sumUsage(db.database.operators, range)
+  const some = await sumUsage(db.database.operators, range, 5)
+  expect(some.left_out).toBe(all.groups.length - 5)
+  expect(some.total).toEqual(all.total)
+  const dear = some.groups.map(({ charge_nano }) => charge_nano)
+  const least = dear.find((one) => dear.every((other) => other >= one)) ?? 0n
+  const dearer = all.groups.filter(({ charge_nano }) => charge_nano > least)
+  expect(dearer.every((group) => some.groups.some((shown) => Bun.deepEquals(shown, group)))).toBe(true)
+  const days = some.groups.map(({ values: [day] }) => String(day instanceof Date ? day.getTime() : day))
+  expect(days).toEqual(days.toSorted())
 })
 
 test("D94: days that a gateway without labels has closed get their labels afterwards", async () => {
@@ -278,4 +361,16 @@ test("D72: an hour stays open while a transaction that began in it may still wri
   expect(await sumHours(upkeep, never, after_ms)).toBe(0)
   await writing.commit()
   expect(await sumHours(upkeep, never, after_ms)).toBeGreaterThan(0)
+})
+
+test("D105 the key of an upstream is in entries only, so archived ones refuse it; the upstream is in the sums", async () => {
+  await db.sql`INSERT INTO tollgate.months (month, to_id, detached_at) VALUES ('2026-03-01', ${numberedId(whole.to, 0)}, now())
+    ON CONFLICT (month) DO UPDATE SET detached_at = now()`
+  await db.sql`INSERT INTO tollgate.seals (month, sealed_at, entries, calls, charge_nano, hash)
+    VALUES ('2026-03-01', ${whole.to}, 0, 0, 0, 'x')`
+  const { operators } = db.database
+  const { groups } = await sumUsage(operators, { ...whole, by: "upstream", further: ["day"] })
+  expect(found(groups, ["upstream", "day"])).toEqual(await chargedBy(["upstream", "day"]))
+  const of_entries = sumUsage(operators, { ...whole, by: "day", further: ["upstream_key"] })
+  expect(await thrown(of_entries)).toBeInstanceOf(EntriesArchived)
 })

@@ -3,7 +3,7 @@ import { sumUsage } from "../../src/ledger/reports/usage-sums.ts"
 import { OTHER } from "../../src/ledger/schema/labels.ts"
 import { FIRST, falsify, sumAnew, testDatabase } from "./test-database.ts"
 
-/** D94: the most labels that have sums of their own. hours.test.ts and dimensions.test.ts compare sums by label with the journal. */
+/** D94: the most labels that have sums of their own. hours.test.ts compares sums by label with the journal. */
 
 const DAY_MS = 86_400_000
 const FIRST_DAY = Date.parse("2026-03-03T00:00:00Z")
