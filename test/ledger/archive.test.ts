@@ -6,8 +6,6 @@ import { addMonths } from "../../src/ledger/archive/months.ts"
 import { checkSeal, listMonths, sealMonth } from "../../src/ledger/archive/seals.ts"
 import { DAY_MS, HOUR_MS } from "../../src/ledger/database/span.ts"
 import { EntriesArchived } from "../../src/ledger/entries.ts"
-import { endBatch } from "../../src/ledger/money/end.ts"
-import { holdBatch } from "../../src/ledger/money/hold.ts"
 import { writeAttempts } from "../../src/ledger/queue/attempts.ts"
 import { balanceAt } from "../../src/ledger/reports/balance.ts"
 import { getCall, listCalls } from "../../src/ledger/reports/calls.ts"
@@ -42,7 +40,7 @@ const range = () => ({ from: new Date(made_at.getTime() - 2 * DAY_MS), to: new D
 const wholeDays = () => ({ ...range(), from: floorOf(range().from), to: floorOf(range().to) })
 const floorOf = (at: Date) => new Date(Math.floor(at.getTime() / DAY_MS) * DAY_MS)
 
-const { db, connection, gateway_id } = await testGateway()
+const { db, connection, ask, end } = await testGateway()
 const account = await db.account(1_000_000n)
 await addMonths(db.database.upkeep)
 const [row] = await db.sql`SELECT min(month)::text AS month FROM tollgate.months`
@@ -61,8 +59,8 @@ await sumHours(db.database.upkeep, running)
 
 async function settledAt(at: Date): Promise<void> {
   const hold = holdOf(account, 10_000n, { id: idAt(at) })
-  expect(await holdBatch(connection, gateway_id, [hold], 300)).toEqual([{ outcome: "held" }])
-  await endBatch(connection, [{ end: settled(hold.id, CHARGE_NANO), hold }], 300)
+  expect(await ask(hold)).toEqual([{ outcome: "held" }])
+  await end(settled(hold.id, CHARGE_NANO))
   // In another order than theirs.
   for (const ordinal of [1, 0])
     await writeAttempts(connection, [
@@ -252,7 +250,7 @@ describe("D75: a month", () => {
 
   test("of which a settlement comes late moves no money", async () => {
     const late = holdOf(account, 10_000n, { id: nth(ids, 0) })
-    expect(await endBatch(connection, [{ end: settled(late.id, 1n), hold: late }], 300)).toEqual(["none"])
+    expect(await end(settled(late.id, 1n))).toEqual(["none"])
     expect(await violations()).toEqual([])
   })
 })

@@ -5,7 +5,6 @@ import { audit } from "../../src/ledger/archive/audit.ts"
 import type { Violation } from "../../src/ledger/archive/violations.ts"
 import type { End } from "../../src/ledger/entries.ts"
 import { endBatch } from "../../src/ledger/money/end.ts"
-import { expireBatch } from "../../src/ledger/money/expire.ts"
 import { holdBatch } from "../../src/ledger/money/hold.ts"
 import { registerTerms } from "../../src/ledger/money/terms.ts"
 import { closeIds } from "../../src/ledger/money/tombstone.ts"
@@ -19,6 +18,7 @@ import {
   openTestDatabase,
   released,
   settled,
+  statementsOf,
   writeCheckpoints,
 } from "./test-database.ts"
 
@@ -34,6 +34,7 @@ const closing = new AsyncDisposableStack()
 const db = await openTestDatabase()
 const connection = db.connection()
 const gateway_id = await db.gateway()
+const { ask, end, expire } = statementsOf(connection, gateway_id)
 afterAll(async () => {
   await closing.disposeAsync()
   await db.close()
@@ -43,13 +44,13 @@ async function held(account: Account, amount_nano = 5_000n) {
   const hold = holdOf(account, amount_nano)
   const [payer] = await db.sql`SELECT is_limited FROM tollgate.accounts WHERE id = ${account.account_id}`
   const result = { outcome: "held", ...(payer?.is_limited && { is_limited: true }) } as const
-  expect(await holdBatch(connection, gateway_id, [hold], 300)).toEqual([result])
+  expect(await ask(hold)).toEqual([result])
   return hold
 }
 
-async function ended(account: Account, end: (id: string) => End = (id) => settled(id, COST)) {
+async function ended(account: Account, endOf: (id: string) => End = (id) => settled(id, COST)) {
   const hold = await held(account)
-  await endBatch(connection, [{ end: end(hold.id), hold }], 300)
+  await end(endOf(hold.id))
   return hold
 }
 
@@ -57,13 +58,13 @@ async function expired(account: Account) {
   const hold = await held(account)
   const seen = checkpointOf(hold.id, SEEN_COST, { basis: "partial", usage: SEEN })
   await writeCheckpoints(connection, gateway_id, seen)
-  await expireBatch(connection, [hold], 300)
+  await expire(hold)
   return hold
 }
 
 async function corrected(account: Account) {
   const hold = await expired(account)
-  await endBatch(connection, [{ end: settled(hold.id, COST), hold }], 300)
+  await end(settled(hold.id, COST))
   return hold
 }
 

@@ -2,9 +2,6 @@ import { expect, test } from "bun:test"
 import fc from "fast-check"
 import { credit } from "../../src/ledger/accounts/credits.ts"
 import type { Hold } from "../../src/ledger/entries.ts"
-import { endBatch } from "../../src/ledger/money/end.ts"
-import { expireBatch } from "../../src/ledger/money/expire.ts"
-import { holdBatch } from "../../src/ledger/money/hold.ts"
 import { closeIds } from "../../src/ledger/money/tombstone.ts"
 import { balanceAt, type PastBalance } from "../../src/ledger/reports/balance.ts"
 import {
@@ -19,7 +16,7 @@ import {
 
 /** D55: every entry has the ledger's time, so what an account had at any moment can be computed. */
 
-const { db, connection, gateway_id } = await testGateway()
+const { db, connection, gateway_id, ask, end, expire } = await testGateway()
 
 const step = fc.record({
   act: fc.constantFrom("hold", "hold", "hold", "settle", "settle", "release", "expire", "close", "credit"),
@@ -51,7 +48,7 @@ test("D55 the balance and the held amount at any past moment are what was observ
         const hold = holds[which % Math.max(holds.length, 1)]
         if (act === "hold") {
           const asked = [holdOf(account, nano), holdOf(neighbour, nano)]
-          await holdBatch(connection, gateway_id, asked, 300)
+          await ask(...asked)
           holds.push(...asked.slice(0, 1))
         } else if (act === "credit") {
           const { account_id } = account
@@ -63,11 +60,10 @@ test("D55 the balance and the held amount at any past moment are what was observ
           continue
         } else if (act === "expire") {
           await writeCheckpoints(connection, gateway_id, checkpointOf(hold.id, nano))
-          await expireBatch(connection, [hold], 300)
+          await expire(hold)
         } else {
           // A settlement may come late, and add a correction.
-          const end = act === "settle" ? settled(hold.id, nano) : released(hold.id)
-          await endBatch(connection, [{ end, hold }], 300)
+          await end(act === "settle" ? settled(hold.id, nano) : released(hold.id))
         }
         observed.push(await observe(account))
       }
@@ -86,7 +82,7 @@ test("D55 the balance and the held amount at any past moment are what was observ
 test("D55 before its first entry an account had nothing, in the future it has what it has, and nobody has nothing", async () => {
   const [row] = await db.sql`SELECT now() - interval '1 hour' AS before, now() + interval '1 hour' AS after`
   const account = await db.account(77n)
-  await holdBatch(connection, gateway_id, [holdOf(account, 7n)], 300)
+  await ask(holdOf(account, 7n))
   const at = (moment: Date, id = account.account_id) => balanceAt(db.database.receipts, id, moment)
   expect(await at(row?.before)).toEqual({ balance_nano: 0n, held_nano: 0n })
   expect(await at(row?.after)).toEqual({ balance_nano: 77n, held_nano: 7n })

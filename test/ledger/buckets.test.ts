@@ -3,9 +3,6 @@ import { nextId } from "../../src/id.ts"
 import { buckets, recordOf } from "../../src/kinds.ts"
 import { audit } from "../../src/ledger/archive/audit.ts"
 import type { End } from "../../src/ledger/entries.ts"
-import { endBatch } from "../../src/ledger/money/end.ts"
-import { expireBatch } from "../../src/ledger/money/expire.ts"
-import { holdBatch } from "../../src/ledger/money/hold.ts"
 import { registerTerms } from "../../src/ledger/money/terms.ts"
 import { lineOf, parseLine } from "../../src/ledger/queue/spool.ts"
 import { sumUsage } from "../../src/ledger/reports/usage-sums.ts"
@@ -68,7 +65,7 @@ const COUNTS = [...KINDS, ...Array.from({ length: 22 }, () => 0), 1, 0, 2]
 
 let terms_id: number
 
-const { db, connection, gateway_id } = await testGateway()
+const { db, connection, gateway_id, ask, end, endUnknown, expire } = await testGateway()
 const [registered = 0] = await registerTerms(db.database.operators, [
   { family: "chat", model: "card", upstream: "first", price: PRICE },
 ])
@@ -76,7 +73,7 @@ terms_id = registered
 
 async function held(account: Account, at = terms_id) {
   const hold = holdOf(account, 90_000n, { terms_id: at })
-  expect(await holdBatch(connection, gateway_id, [hold], 300)).toEqual([{ outcome: "held" }])
+  expect(await ask(hold)).toEqual([{ outcome: "held" }])
   return hold
 }
 
@@ -93,12 +90,8 @@ test("D60 the usage of these tests counts every bucket", () => {
 test("D60 an end with buckets, alone or beside others, is what the audit computes", async () => {
   const account = await db.account(1_000_000n)
   const [alone, plain, beside] = [await held(account), await held(account, FIRST), await held(account)]
-  expect(await endBatch(connection, [{ end: counted(alone.id), hold: alone }], 300)).toEqual(["applied"])
-  const both = [
-    { end: settled(plain.id, PLAIN), hold: plain },
-    { end: counted(beside.id), hold: beside },
-  ]
-  expect(await endBatch(connection, both, 300)).toEqual(["applied", "applied"])
+  expect(await end(counted(alone.id))).toEqual(["applied"])
+  expect(await end(settled(plain.id, PLAIN), counted(beside.id))).toEqual(["applied", "applied"])
   expect(await call(db.sql, alone.id)).toMatchObject({ buckets: COUNTS, reasoning_pico: "3000" })
   expect(await call(db.sql, beside.id)).toMatchObject({ buckets: COUNTS, charge_nano: `${COST}` })
   expect(await call(db.sql, plain.id)).toMatchObject({ buckets: null, reasoning_pico: null })
@@ -110,15 +103,11 @@ test("D60 expiry charges the buckets of the checkpoint, at the terms of the upst
   const [hold, late] = [await held(account), await held(account)]
   const seen = { charge_nano: COST, basis: "partial", usage: USAGE, terms_id } as const
   await writeCheckpoints(connection, gateway_id, ...[hold, late].map(({ id }) => ({ id, ...seen })))
-  expect(await expireBatch(connection, [hold, late], 300)).toEqual([true, true])
+  expect(await expire(hold, late)).toEqual([true, true])
   expect(await call(db.sql, hold.id)).toMatchObject({ model: "card", buckets: COUNTS, state: "expired" })
   expect(await found()).toEqual([])
   const usage = { ...USAGE, buckets: { ...USAGE.buckets, web_search: 4 } }
-  await endBatch(
-    connection,
-    [{ end: counted(late.id, { charge_nano: COST + 10_000n, usage }), hold: null }],
-    300,
-  )
+  await endUnknown(counted(late.id, { charge_nano: COST + 10_000n, usage }))
   expect(await call(db.sql, late.id)).toMatchObject({ buckets: COUNTS.with(6, 4), state: "settled" })
   expect(await found()).toEqual([])
 })
@@ -128,14 +117,14 @@ test("D48 sums of usage show what was counted of each bucket, corrections with t
   const [ended, plain, late] = [await held(account), await held(account, FIRST), await held(account)]
   const seen = { id: late.id, charge_nano: COST, basis: "partial", usage: USAGE, terms_id } as const
   await writeCheckpoints(connection, gateway_id, seen)
-  await expireBatch(connection, [late], 300)
+  await expire(late)
   const usage = { ...USAGE, buckets: { ...USAGE.buckets, web_search: 4 } }
   const ends = [
-    { end: counted(ended.id), hold: null },
-    { end: settled(plain.id, PLAIN), hold: null },
-    { end: counted(late.id, { charge_nano: COST + 10_000n, usage }), hold: null },
+    counted(ended.id),
+    settled(plain.id, PLAIN),
+    counted(late.id, { charge_nano: COST + 10_000n, usage }),
   ]
-  expect(await endBatch(connection, ends, 300)).toEqual(["applied", "applied", "applied"])
+  expect(await endUnknown(...ends)).toEqual(["applied", "applied", "applied"])
   const range = {
     from: new Date(Date.now() - 60_000),
     to: new Date(Date.now() + 60_000),
@@ -158,11 +147,7 @@ test("D60 the audit finds each count that is not what was charged", async () => 
   const account = await db.account(2_000_000n)
   const places = COUNTS.flatMap((count, at) => (count > 0 ? [at + 1] : []))
   const holds = await Promise.all(places.map(() => held(account)))
-  await endBatch(
-    connection,
-    holds.map((hold) => ({ end: counted(hold.id), hold })),
-    300,
-  )
+  await end(...holds.map(({ id }) => counted(id)))
   await falsify(db.sql, async (tx) => {
     for (const [at, { id }] of holds.entries())
       await tx.unsafe(`UPDATE tollgate.ends SET buckets[${places[at]}] = 0 WHERE id = '${id}'`)
@@ -188,14 +173,14 @@ test("D62 D70 the audit finds terms of larger prompts that a reported prompt doe
     },
   ])
   const account = await db.account(1_000_000n)
-  const end = async (changes: Partial<End>) => {
+  const charged = async (changes: Partial<End>) => {
     const hold = await held(account)
-    await endBatch(connection, [{ end: counted(hold.id, { terms_id: large, ...changes }), hold }], 300)
+    await end(counted(hold.id, { terms_id: large, ...changes }))
     return hold.id
   }
-  const id = await end({})
+  const id = await charged({})
   // An estimate may be cut down to what was held.
-  await end({ basis: "estimate" })
+  await charged({ basis: "estimate" })
   expect(await found()).toMatchObject([{ kind: "charge", id, recorded_nano: COST, expected_nano: null }])
   await falsify(db.sql, (tx) => tx`UPDATE tollgate.ends SET terms_id = ${terms_id} WHERE id = ${id}`)
   expect(await found()).toEqual([])

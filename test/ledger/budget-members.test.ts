@@ -12,8 +12,6 @@ import { differences } from "../../src/ledger/archive/audit-checks.ts"
 import type { DatabaseConnection } from "../../src/ledger/database/connection.ts"
 import type { Hold, HoldResult, Labels } from "../../src/ledger/entries.ts"
 import { forgetMembers } from "../../src/ledger/money/budgets.ts"
-import { endBatch } from "../../src/ledger/money/end.ts"
-import { expireBatch } from "../../src/ledger/money/expire.ts"
 import { holdBatch } from "../../src/ledger/money/hold.ts"
 import type { HoldAttempt } from "../../src/ledger/money/hold-exact.ts"
 import { restoreBatch } from "../../src/ledger/money/restore.ts"
@@ -27,16 +25,12 @@ import {
   lockWaiters,
   nth,
   settled,
-  testDatabase,
+  testGateway,
 } from "./test-database.ts"
 
 /** D97: budgets of each end user and of each value of a tag, on a real Postgres. */
 
-const db = await testDatabase()
-const connections: DatabaseConnection[] = [1, 2, 3, 4].map(() => db.connection())
-const gateway_id = await db.gateway()
-
-const first = () => nth(connections, 0)
+const { db, connection: first, connections, gateway_id, endUnknown, expire } = await testGateway()
 const AUTHOR = { actor: "test", reason: null }
 
 const budget = (account: Account, changes: Partial<BudgetOrder> = {}) =>
@@ -65,8 +59,8 @@ async function hold(connection: DatabaseConnection, ...holds: Hold[]): Promise<r
       results[at] = nth(await holdBatch(connection, gateway_id, [asked], 5_000), 0)
   return results
 }
-const outcomes = async (...holds: Hold[]) => (await hold(first(), ...holds)).map(({ outcome }) => outcome)
-const end = (id: string, charge: bigint) => endBatch(first(), [{ end: settled(id, charge), hold: null }], 300)
+const outcomes = async (...holds: Hold[]) => (await hold(first, ...holds)).map(({ outcome }) => outcome)
+const end = (id: string, charge: bigint) => endUnknown(settled(id, charge))
 
 async function used(id: string) {
   const found = await getBudget(db.database.operators, id)
@@ -129,11 +123,11 @@ describe("D97 a budget of each", () => {
       await labelled(account, "bob"),
       await labelled(account, "cid"),
     ]
-    await hold(first(), holdOf(account, 1n, { labels: ann }))
+    await hold(first, holdOf(account, 1n, { labels: ann }))
     const full = (id: string) =>
       db.sql`UPDATE tollgate.budget_windows SET members = 9999 WHERE id = ${id} AND member = ''`
     await full(hard.id)
-    const results = await hold(first(), ...[ann, bob, cid].map((labels) => holdOf(account, 0n, { labels })))
+    const results = await hold(first, ...[ann, bob, cid].map((labels) => holdOf(account, 0n, { labels })))
     expect(results.map(({ outcome }) => outcome).toSorted()).toEqual(["budget_reached", "held", "held"])
     expect(reachedIn(results.find(({ outcome }) => outcome === "budget_reached"))).toMatchObject({
       amount: 0n,
@@ -178,14 +172,14 @@ describe("D97 a budget of each", () => {
       await labelled(account, "cid"),
     ]
     const [early, lost] = [holdOf(account, 30n, { labels: ann }), holdOf(account, 20n, { labels: bob })]
-    await hold(first(), early, lost, holdOf(account, 7n))
+    await hold(first, early, lost, holdOf(account, 7n))
     const { id } = await budget(account, { thresholds: [25] })
     expect(await used(id)).toEqual([0n, 50n, 70n])
     await end(early.id, 25n)
-    await expireBatch(first(), [lost], 300)
+    await expire(lost)
     await end(lost.id, 19n)
     const restored = holdOf(account, 40n, { labels: cid })
-    await restoreBatch(first(), gateway_id, [restored], 300)
+    await restoreBatch(first, gateway_id, [restored], 300)
     expect(await used(id)).toEqual([44n, 40n, 60n])
     await exact(account)
     expect(
@@ -209,7 +203,7 @@ describe("D97 a budget of each", () => {
     ])
     expect((await budget(account, { selected: "ann" })).selected).toBe(mine.selected)
     const each = await budget(account)
-    await hold(first(), holdOf(account, 9n, { labels: await labelled(account, "ann") }))
+    await hold(first, holdOf(account, 9n, { labels: await labelled(account, "ann") }))
     const forgotten = await forgetEndUser(db.database.operators, account.account_id, "ann")
     expect(forgotten?.id).toBe(mine.selected ?? "")
     expect(await outcomes(holdOf(account, 100n, { labels: await labelled(account, "ann") }))).toEqual([
@@ -228,7 +222,7 @@ describe("D97 a budget of each", () => {
     ]
     const users = await Promise.all(["ann", "bob", "cid"].map((name) => labelled(account, name)))
     const holds = users.map((labels) => holdOf(account, 5n, { labels }))
-    await hold(first(), ...holds)
+    await hold(first, ...holds)
     await falsify(db.sql, async (tx) => {
       for (const [at, days] of [2, 1].entries()) {
         const { id, end_user_id } = nth(users, at)
@@ -237,7 +231,7 @@ describe("D97 a budget of each", () => {
         await tx`UPDATE tollgate.holds SET held_at = held_at - ${days} * interval '1 day' WHERE labels_id = ${id}`
       }
     })
-    await forgetMembers(first())
+    await forgetMembers(first)
     expect([(await counters(day.id)).length, (await counters(total.id)).length]).toEqual([2, 3])
     for (const { id } of holds) await end(id, 5n)
     expect(await outcomes(...users.map((labels) => holdOf(account, 95n, { labels })))).toEqual([
@@ -264,7 +258,7 @@ test("D99 each end user has its own budget per minute, whose counter is forgotte
   const [one, ...others] = [call(ann), call(ann), call(bob)]
   if (one === undefined) throw new Error("there are three")
   expect(await outcomes(one, ...others)).toEqual(["held", "held", "held"])
-  const [refused] = await hold(first(), call(ann))
+  const [refused] = await hold(first, call(ann))
   expect(refused).toMatchObject({
     outcome: "budget_reached",
     budget: { selected: ann.end_user_id, period: "minute", amount: 2n },
@@ -275,7 +269,7 @@ test("D99 each end user has its own budget per minute, whose counter is forgotte
   await end(one.id, 1n)
   await exact(account)
   await db.sql`UPDATE tollgate.budget_windows SET step_at = step_at - interval '25 hours' WHERE id = ${made.id} AND member = ${ann.end_user_id}`
-  await forgetMembers(first())
+  await forgetMembers(first)
   expect((await counters(made.id)).map(([member]) => member)).toEqual([bob.end_user_id])
   expect(await outcomes(call(ann), call(ann))).toEqual(["held", "held"])
 })

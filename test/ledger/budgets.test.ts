@@ -6,8 +6,7 @@ import {
   getBudget,
 } from "../../src/ledger/accounts/budgets.ts"
 import { audit } from "../../src/ledger/archive/audit.ts"
-import type { DatabaseConnection } from "../../src/ledger/database/connection.ts"
-import type { End, Hold } from "../../src/ledger/entries.ts"
+import type { Hold } from "../../src/ledger/entries.ts"
 import { endBatch } from "../../src/ledger/money/end.ts"
 import { holdBatch } from "../../src/ledger/money/hold.ts"
 import { restoreBatch } from "../../src/ledger/money/restore.ts"
@@ -21,31 +20,20 @@ import {
   lockWaiters,
   OTHER_MODEL,
   settled,
-  testDatabase,
+  testGateway,
   violations,
 } from "./test-database.ts"
 
 /** D97: budgets of an account, on a real Postgres. */
 
-const db = await testDatabase()
+const { db, connection, connections, gateway_id, ask: hold, outcomes, endUnknown: end } = await testGateway()
 await makeClock(db)
-const connections: DatabaseConnection[] = [1, 2, 3, 4].map(() => db.connection())
-const gateway_id = await db.gateway()
 
-const first = () => connections[0] ?? db.connection()
 const AUTHOR = { actor: "test", reason: "because" }
 
 const budget = (account: Account, changes: Partial<BudgetOrder> = {}) =>
   budgetOf(db.database.operators, account, { name: "Everything", ...AUTHOR, ...changes })
 
-const hold = (...holds: Hold[]) => holdBatch(first(), gateway_id, holds, 300)
-const outcomes = async (...holds: Hold[]) => (await hold(...holds)).map(({ outcome }) => outcome)
-const end = (...ends: End[]) =>
-  endBatch(
-    first(),
-    ends.map((each) => ({ end: each, hold: null })),
-    300,
-  )
 const change = (id: string, update: BudgetUpdate) => changeBudget(db.database.operators, id, update)
 
 async function used(id: string) {
@@ -259,7 +247,7 @@ describe("D97 the windows of a budget", () => {
       for (const table of ["budget_windows", "budget_crossings"])
         await tx`UPDATE ${tx(`tollgate.${table}`)} SET since = since - interval '1 day' WHERE account_id = ${account.account_id}`
     })
-    await restoreBatch(first(), gateway_id, [lost], 300)
+    await restoreBatch(connection, gateway_id, [lost], 300)
     expect(await used(made.id)).toEqual({ spent: 0n, held: 90n })
     expect((await used(tokens.id))?.held).toBe(70n)
     await exact(account)

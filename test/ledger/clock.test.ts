@@ -1,8 +1,6 @@
 import { describe, expect, test } from "bun:test"
 import { changeKey, getKey } from "../../src/ledger/accounts/keys.ts"
 import { audit } from "../../src/ledger/archive/audit.ts"
-import { endBatch } from "../../src/ledger/money/end.ts"
-import { holdBatch } from "../../src/ledger/money/hold.ts"
 import { sumUsage } from "../../src/ledger/reports/usage-sums.ts"
 import { type Account, holdOf, idAt, settled, spawnFile, testGateway } from "./test-database.ts"
 
@@ -10,7 +8,7 @@ import { type Account, holdOf, idAt, settled, spawnFile, testGateway } from "./t
 
 const HOUR_MS = 3_600_000
 
-const { db, connection, gateway_id } = await testGateway()
+const { db, ask, end } = await testGateway()
 
 async function databaseTime(): Promise<number> {
   const [row] = await db.sql`SELECT extract(epoch FROM clock_timestamp())::float8 * 1000 AS ms`
@@ -57,11 +55,9 @@ describe("D58 what must be exact goes by the times of entries: a call whose id i
     const { from } = await today()
     const id = idAt(from.getTime() + off_ms)
     const hold = holdOf(account, amount_nano, { id })
-    const results = await holdBatch(connection, gateway_id, [hold], 300)
+    const results = await ask(hold)
     return { hold, outcome: results[0]?.outcome }
   }
-  const end = (hold: ReturnType<typeof holdOf>, charge_nano: bigint) =>
-    endBatch(connection, [{ end: settled(hold.id, charge_nano), hold }], 300)
   const spent = async ({ key_id }: Account) =>
     (await getKey(db.database.operators, key_id))?.spending?.spent_nano
 
@@ -73,7 +69,7 @@ describe("D58 what must be exact goes by the times of entries: a call whose id i
     const account = await db.account(1_000n)
     const early = await held(account, off_ms, 30n)
     const { hold } = await held(account, off_ms, 20n)
-    await end(hold, 11n)
+    await end(settled(hold.id, 11n))
     const { from, to } = await today()
     const sums = (range: { from: Date; to: Date }) =>
       sumUsage(db.database.sums, { ...range, by: "day", account_ids: [account.account_id] })
@@ -88,7 +84,7 @@ describe("D58 what must be exact goes by the times of entries: a call whose id i
     const spending = { limit_nano: 100n, period: "day" } as const
     await changeKey(db.database.operators, account.key_id, { spending })
     expect(await spent(account)).toBe(41n)
-    await end(early.hold, 25n)
+    await end(settled(early.hold.id, 25n))
     expect(await spent(account)).toBe(36n)
     expect((await held(account, off_ms, 65n)).outcome).toBe("spending_limit_reached")
     expect((await held(account, off_ms, 64n)).outcome).toBe("held")

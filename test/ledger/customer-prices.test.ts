@@ -217,41 +217,43 @@ test("D100 charges at customer terms are audited, and profit is less the cost at
 })
 
 describe("D100 the audit finds", () => {
-  /** A call of an account with a price, whose entries are then changed. */
-  const found = async (change: (id: string, price_id: string, account_id: string) => string) => {
-    const account = await a.db.account(1_000_000n)
-    const { id: price_id } = await set(a, account, { model: "model", prices: PRICES })
-    const own = await ownTerms(a, price_id)
-    const { hold } = await ask(a, account, own)
-    await endBatch(a.connection, [{ end: { ...settled(hold.id, OWN_COST), terms_id: own }, hold: null }], 300)
-    const of_call = async () => {
-      const { violations } = await audit(a.database, { settle_ms: 0 })
-      return violations.filter(({ account_id }) => account_id === account.account_id)
-    }
-    expect(await of_call()).toEqual([])
-    const terms = (id: number) => `UPDATE tollgate.holds SET terms_id = ${id} WHERE id = '${hold.id}'`
-    const back = "UPDATE tollgate.customer_prices SET from_at = made_at, until_at = NULL, account_id = "
-    await falsify(a.db.sql, async (tx) => tx.unsafe(change(hold.id, price_id, account.account_id)))
-    const violations = await of_call()
-    await falsify(a.db.sql, async (tx) => {
-      await tx.unsafe(terms(own))
-      await tx.unsafe(`UPDATE tollgate.holds SET margin_bp = NULL WHERE id = '${hold.id}'`)
-      await tx.unsafe(`${back}'${account.account_id}' WHERE id = '${price_id}'`)
-    })
-    expect(await of_call()).toEqual([])
-    return violations.filter(({ id }) => id === hold.id).map(({ kind }) => kind)
-  }
   const hold = (id: string, change: string) => `UPDATE tollgate.holds SET ${change} WHERE id = '${id}'`
   const price = (id: string, change: string) =>
     `UPDATE tollgate.customer_prices SET ${change} WHERE id = '${id}'`
 
-  test.each<[string, Parameters<typeof found>[0]]>([
-    ["at the configured terms in place of the price", (id) => hold(id, `terms_id = ${FIRST}`)],
-    ["before the price began", (_, id) => price(id, "from_at = from_at + interval '1 hour'")],
-    ["after the price had ended", (_, id) => price(id, "from_at = '2020-01-01', until_at = '2020-01-02'")],
-    ["at the price of another account", (_, id) => price(id, "account_id = gen_random_uuid()")],
-  ])("a call that was held %s", async (_, change) => {
-    expect(await found(change)).toEqual(["price"])
+  test("a call at the configured terms, before its price began, after it had ended, and at another account's", async () => {
+    const changes: ((call: { id: string; price_id: string }) => string)[] = [
+      ({ id }) => hold(id, `terms_id = ${FIRST}`),
+      ({ price_id }) => price(price_id, "from_at = from_at + interval '1 hour'"),
+      ({ price_id }) => price(price_id, "from_at = '2020-01-01', until_at = '2020-01-02'"),
+      ({ price_id }) => price(price_id, "account_id = gen_random_uuid()"),
+    ]
+    const calls = await Promise.all(
+      changes.map(async (change) => {
+        const account = await a.db.account(1_000_000n)
+        const { id: price_id } = await set(a, account, { model: "model", prices: PRICES })
+        const own = await ownTerms(a, price_id)
+        const { hold } = await ask(a, account, own)
+        const end = { ...settled(hold.id, OWN_COST), terms_id: own }
+        await endBatch(a.connection, [{ end, hold: null }], 300)
+        return { change, id: hold.id, price_id, own, account_id: account.account_id }
+      }),
+    )
+    const found = async () => {
+      const { violations } = await audit(a.database, { settle_ms: 0 })
+      return calls.map(({ id }) => violations.filter((one) => one.id === id).map(({ kind }) => kind))
+    }
+    expect(await found()).toEqual(calls.map(() => []))
+    await falsify(a.db.sql, async (tx) => {
+      for (const call of calls) await tx.unsafe(call.change(call))
+    })
+    expect(await found()).toEqual(calls.map(() => ["price"]))
+    await falsify(a.db.sql, async (tx) => {
+      for (const { id, price_id, own, account_id } of calls) {
+        await tx.unsafe(hold(id, `terms_id = ${own}`))
+        await tx.unsafe(price(price_id, `from_at = made_at, until_at = NULL, account_id = '${account_id}'`))
+      }
+    })
   })
 
   test("a call at another price multiplier than that of the price", async () => {

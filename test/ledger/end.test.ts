@@ -1,10 +1,9 @@
 import { describe, expect, test } from "bun:test"
 import fc from "fast-check"
 import { errorCode } from "../../src/ledger/database/database-errors.ts"
-import type { Checkpoint, End, Hold } from "../../src/ledger/entries.ts"
+import type { Checkpoint } from "../../src/ledger/entries.ts"
 import { endBatch } from "../../src/ledger/money/end.ts"
 import { expireBatch } from "../../src/ledger/money/expire.ts"
-import { holdBatch } from "../../src/ledger/money/hold.ts"
 import { bases, endings, failures, notes } from "../../src/wire/call.ts"
 import {
   type Account,
@@ -24,20 +23,14 @@ import {
 
 /** How holds end, on a real Postgres: exactly once, and the money with them (D13). */
 
-const { db, connection, gateway_id } = await testGateway()
-
-/** Every hold that was made here, so that an end may go by the lean statement. */
-const made = new Map<string, Hold>()
-const itemOf = (end: End) => ({ end, hold: made.get(end.id) ?? null })
-const end = (...ends: End[]) => endBatch(connection, ends.map(itemOf), 300)
+const { db, connection, connections, gateway_id, ask, end, endUnknown, expire, itemOf } = await testGateway()
 const write = (seen: Checkpoint) => writeCheckpoints(connection, gateway_id, seen)
 const exact = async () => expect(await violations(db.sql, { overdrawn: true })).toEqual([])
 
 async function held(amount_nano: bigint, account?: Account) {
   const payer = account ?? (await db.account(1_000n))
   const hold = holdOf(payer, amount_nano)
-  made.set(hold.id, hold)
-  expect(await holdBatch(connection, gateway_id, [hold], 300)).toEqual([{ outcome: "held" }])
+  expect(await ask(hold)).toEqual([{ outcome: "held" }])
   return { ...hold, balance: () => balanceOf(payer) }
 }
 
@@ -52,7 +45,7 @@ async function expired(amount_nano: bigint, checkpoint_nano = 0n) {
     const usage = { prompt_tokens: 5, cached_tokens: 4, completion_tokens: 3 }
     await write(checkpointOf(call.id, checkpoint_nano, { basis: "partial", usage }))
   }
-  expect(await expireBatch(connection, [call], 300)).toEqual([true])
+  expect(await expire(call)).toEqual([true])
   return call
 }
 
@@ -192,18 +185,18 @@ test("D13 a settlement behind a release counts, if an expiry comes before both w
       await tx`UPDATE tollgate.accounts SET held_nano = held_nano - 100 WHERE id = ${account.account_id}`
     },
   )
-  const unknown = [released(id), settled(id, 9n)].map((one) => ({ end: one, hold: null }))
-  const ending = endBatch(db.connection(), unknown, 5_000)
+  const unknown = [released(id), settled(id, 9n)]
+  const items = unknown.map((one) => ({ end: one, hold: null }))
+  const ending = endBatch(db.connection(), items, 5_000)
   await lockWaiters(db.sql, 1)
   await expiring.commit()
   expect(await ending).toEqual(["conflict", "conflict"])
-  expect(await endBatch(connection, unknown, 300)).toEqual(["closed", "applied"])
+  expect(await endUnknown(...unknown)).toEqual(["closed", "applied"])
   expect(await balanceOf(account)).toEqual([991n, 0n])
   expect(await call(db.sql, id)).toMatchObject({ state: "settled", charge_nano: "9" })
 })
 
 test("D13 settle, settle otherwise, release and sweep at once: exactly one end, the money as it says", async () => {
-  const connections = Array.from({ length: 4 }, () => db.connection())
   await fc.assert(
     fc.asyncProperty(fc.array(fc.nat(3), { minLength: 6, maxLength: 16 }), async (moves) => {
       const account = await db.account(1_000n)

@@ -1,6 +1,5 @@
 import { describe, expect, test } from "bun:test"
 import { nextId } from "../../src/id.ts"
-import type { Hold } from "../../src/ledger/entries.ts"
 import { holdBatch } from "../../src/ledger/money/hold.ts"
 import type { HoldAttempt } from "../../src/ledger/money/hold-exact.ts"
 import { registerTerms } from "../../src/ledger/money/terms.ts"
@@ -8,10 +7,7 @@ import { call, falsify, holdOf, keyOf, testGateway, violations } from "./test-da
 
 /** The holding statements, on a real Postgres: what they admit, what they refuse, and why. */
 
-const { db, connection, gateway_id } = await testGateway()
-
-const ask = (...holds: Hold[]) => holdBatch(connection, gateway_id, holds, 300)
-const outcomes = async (...holds: Hold[]) => (await ask(...holds)).map(({ outcome }) => outcome)
+const { db, connection, gateway_id, ask, outcomes } = await testGateway()
 
 describe("what is refused, by the holding statement itself (D26), the first fault in the order of D30", () => {
   const PAST = "now() - interval '1 second'"

@@ -1,9 +1,7 @@
 import { describe, expect, test } from "bun:test"
 import { changeKey } from "../../src/ledger/accounts/keys.ts"
-import type { DatabaseConnection } from "../../src/ledger/database/connection.ts"
 import type { Hold } from "../../src/ledger/entries.ts"
 import { endBatch } from "../../src/ledger/money/end.ts"
-import { expireBatch } from "../../src/ledger/money/expire.ts"
 import { holdBatch } from "../../src/ledger/money/hold.ts"
 import { forgetIdempotency, KeptAnswers } from "../../src/ledger/money/idempotency-claims.ts"
 import {
@@ -17,18 +15,14 @@ import {
   openTransaction,
   released,
   settled,
-  testDatabase,
+  testGateway,
   violations,
   writeCheckpoints,
 } from "./test-database.ts"
 
 /** D43: an `Idempotency-Key` is one hold, on a real Postgres, whoever asks and however many at once. */
 
-const db = await testDatabase()
-const connections: DatabaseConnection[] = [1, 2, 3, 4].map(() => db.connection())
-const gateway_id = await db.gateway()
-
-const ask = (...holds: Hold[]) => holdBatch(nth(connections, 0), gateway_id, holds, 300)
+const { db, connection, connections, gateway_id, ask, end, expire } = await testGateway()
 
 function under(key: string, account: Account, body = "body", amount_nano = 10n): Hold {
   return holdOf(account, amount_nano, { idempotency: { key_hash: key, body_hash: body } })
@@ -116,7 +110,7 @@ describe("D43 a hold beside one that loses its Idempotency-Key to another gatewa
     await changeKey(db.database.operators, account.key_id, { spending })
     const { hold, commit } = await claiming("k", account)
     const asked = [under("k", account, "body", 50n), holdOf(account, 60n, { idempotency: keyed("l") })]
-    const holding = holdBatch(nth(connections, 0), gateway_id, asked, 5_000)
+    const holding = holdBatch(connection, gateway_id, asked, 5_000)
     await lockWaiters(db.sql, 1)
     await commit()
     expect((await holding).map(({ outcome }) => outcome)).toEqual(["conflict", "conflict"])
@@ -156,11 +150,11 @@ describe("D43 an Idempotency-Key is free again", () => {
       false,
       (id: string) => released(id, { freed_key_hash: "b".repeat(64) }),
     ],
-  ] as const)("after %s: %p", async (_, is_free, end) => {
+  ] as const)("after %s: %p", async (_, is_free, endOf) => {
     const account = await db.account(100n)
     const hold = under(KEY, account)
     await ask(hold)
-    expect(await endBatch(nth(connections, 0), [{ end: end(hold.id), hold }], 300)).toEqual(["applied"])
+    expect(await end(endOf(hold.id))).toEqual(["applied"])
     expect(await claims(account)).toHaveLength(is_free ? 0 : 1)
     const again = under(KEY, account)
     expect(await ask(again)).toEqual([
@@ -175,9 +169,8 @@ describe("D43 an Idempotency-Key is free again", () => {
     const account = await db.account(100n)
     const hold = under(KEY, account)
     await ask(hold)
-    const connection = nth(connections, 0)
     if (charge_nano > 0n) await writeCheckpoints(connection, gateway_id, checkpointOf(hold.id, charge_nano))
-    expect(await expireBatch(connection, [hold], 300)).toEqual([true])
+    expect(await expire(hold)).toEqual([true])
     expect(await claims(account)).toHaveLength(left)
     expect(await ask(under(KEY, account))).toMatchObject([
       { outcome: left === 0 ? "held" : "idempotency_key_used" },
@@ -213,9 +206,8 @@ describe("D43 an Idempotency-Key is free again", () => {
     const account = await db.account(100n)
     const hold = under(KEY, account)
     await ask(hold)
-    await endBatch(nth(connections, 0), [{ end: settled(hold.id, 5n), hold }], 300)
-    const late = { end: released(hold.id, { freed_key_hash: KEY }), hold }
-    expect(await endBatch(nth(connections, 0), [late], 300)).toEqual(["closed"])
+    await end(settled(hold.id, 5n))
+    expect(await end(released(hold.id, { freed_key_hash: KEY }))).toEqual(["closed"])
     expect(await claims(account)).toHaveLength(1)
   })
 
@@ -225,12 +217,12 @@ describe("D43 an Idempotency-Key is free again", () => {
     ["is charged if the repeat has expired too, which then is not", "expired", true, ["applied", "closed"]],
     ["is charged in any case if its hold is not known", "settled", false, ["applied", "applied"]],
   ] as const)("a settlement after the expiry %s", async (_, repeated, is_known, results) => {
-    const [connection, account] = [nth(connections, 0), await db.account(100n)]
+    const account = await db.account(100n)
     const [late, repeat] = [under(KEY, account), under(KEY, account)]
     await ask(late)
-    await expireBatch(connection, [late], 300)
+    await expire(late)
     if (repeated !== "none") expect(await ask(repeat)).toEqual([{ outcome: "held" }])
-    if (repeated === "expired") await expireBatch(connection, [repeat], 300)
+    if (repeated === "expired") await expire(repeat)
     const ends = [late, repeat].map((hold) => ({ end: settled(hold.id, 5n), hold: is_known ? hold : null }))
     expect(await endBatch(connection, ends.slice(0, results.length), 300)).toEqual([...results])
     const owner = repeated === "settled" ? repeat : late
@@ -246,7 +238,7 @@ describe("D43 an Idempotency-Key is free again", () => {
     await db.sql`UPDATE tollgate.idempotency SET claimed_at = now() - interval '25 hours' WHERE call_id = ${old.id}`
     const young = under(KEY, account)
     expect(await ask(young)).toEqual([{ outcome: "held" }])
-    await endBatch(nth(connections, 0), [{ end: released(old.id, { freed_key_hash: KEY }), hold: old }], 300)
+    await end(released(old.id, { freed_key_hash: KEY }))
     expect((await claims(account)).map(({ call_id }) => call_id)).toEqual([young.id])
   })
 })

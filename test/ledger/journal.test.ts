@@ -1,7 +1,4 @@
 import { beforeAll, describe, expect, test } from "bun:test"
-import { endBatch } from "../../src/ledger/money/end.ts"
-import { expireBatch } from "../../src/ledger/money/expire.ts"
-import { holdBatch } from "../../src/ledger/money/hold.ts"
 import { writeAttempts } from "../../src/ledger/queue/attempts.ts"
 import { sumUsage } from "../../src/ledger/reports/usage-sums.ts"
 import type { Grouping } from "../../src/wire/usage-report.ts"
@@ -19,20 +16,19 @@ import {
 
 const DAY_MS = 86_400_000
 
-const { db, connection, gateway_id } = await testGateway()
+const { db, connection, gateway_id, ask, endUnknown, expire } = await testGateway()
 
 /** A hold that has expired by its checkpoint of 40, and used 5, 4 and 3 tokens until then. */
 async function expired(account: Account) {
   const hold = holdOf(account, 100n)
-  await holdBatch(connection, gateway_id, [hold], 300)
+  await ask(hold)
   const usage = { prompt_tokens: 5, cached_tokens: 4, completion_tokens: 3 }
   await writeCheckpoints(connection, gateway_id, checkpointOf(hold.id, 40n, { basis: "partial", usage }))
-  await expireBatch(connection, [hold], 300)
+  await expire(hold)
   return hold
 }
 
-const settleLate = (id: string, charge_nano: bigint) =>
-  endBatch(connection, [{ end: settled(id, charge_nano), hold: null }], 300)
+const settleLate = (id: string, charge_nano: bigint) => endUnknown(settled(id, charge_nano))
 
 describe("D55 the database itself refuses to change entries", () => {
   const keys: Readonly<Record<string, string>> = {

@@ -177,27 +177,30 @@ test("D94: a process remembers combinations up to a number of characters, and dr
 })
 
 describe("D94: a hold has the id of its labels", () => {
-  /** Two for one key, for which there is a short form; with another account; with a key, which the exact statement takes. */
+  /** Several for one key and one alone, for which there are short forms; with another account; with a key, which the exact statement takes. */
   const batches = async (): Promise<readonly (readonly Hold[])[]> => {
     const [one, other] = [await db.account(100n), await db.account(100n)]
     const of = async (account: Account, end_user: string) => ({
       labels: await queue().of(labelled(account, { end_user })),
     })
     const idempotency = { key_hash: crypto.randomUUID(), body_hash: "b" }
+    const session = { session_id: "7a3c-41.x:y_z", agent_id: "agent-1" }
     return [
-      [holdOf(one, 1n, await of(one, "ann")), holdOf(one, 1n)],
-      [holdOf(one, 1n, await of(one, "ann")), holdOf(other, 1n, await of(other, "bob"))],
-      [holdOf(one, 1n, { ...(await of(one, "cid")), idempotency })],
+      [holdOf(one, 1n, await of(one, "ann")), holdOf(one, 1n), holdOf(one, 1n, { session })],
+      [holdOf(one, 1n, { session: { session_id: "s", agent_id: null } })],
+      [holdOf(one, 1n, { ...(await of(one, "ann")), session }), holdOf(other, 1n, await of(other, "bob"))],
+      [holdOf(one, 1n, { ...(await of(one, "cid")), idempotency, session })],
     ]
   }
 
-  test("by every statement that holds", async () => {
+  test("by every statement that holds, with the session (D65)", async () => {
     for (const batch of await batches()) {
       expect(await holdBatch(connection, gateway_id, batch, LOCK_MS)).toEqual(
         batch.map(() => ({ outcome: "held" })),
       )
-      for (const { id, labels } of batch) {
+      for (const { id, labels, session } of batch) {
         const row = await call(db.sql, id)
+        expect(row).toMatchObject(session ?? { session_id: null, agent_id: null })
         expect(row?.labels_id).toBe(labels?.id ?? null)
         expect(row?.end_user_id).toBe(labels?.end_user_id ?? null)
         expect(row?.tags).toEqual(labels?.tags ?? null)

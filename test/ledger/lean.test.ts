@@ -35,7 +35,6 @@ import {
   nth,
   OTHER_MODEL,
   openTransaction,
-  recording,
   released,
   settled,
   testDatabase,
@@ -334,29 +333,6 @@ test("a server that refuses the short forms is asked for them once", async () =>
   ])
   expect(await endBatch(refusing, calls.map(ended), LOCK_MS)).toEqual(["applied", "applied", "applied"])
   expect(asked).toEqual([holdOneKey, holdExact, holdLean, endLean])
-})
-
-test("the lean statements record sessions", async () => {
-  const { runner, asked } = recording(connection)
-  const [one, other] = [await db.account(100n), await db.account(100n)]
-  const sessions = [
-    { session_id: "7a3c-41.x:y_z", agent_id: "agent-1" },
-    { session_id: null, agent_id: "agent-2" },
-    undefined,
-  ]
-  const batches = [
-    [holdOf(one, 1n, { session: { session_id: "s", agent_id: null } })],
-    sessions.map((session) => holdOf(one, 1n, session && { session })),
-    sessions.map((session, at) => holdOf(at === 0 ? one : other, 1n, session && { session })),
-  ]
-  for (const batch of batches) {
-    expect(await holdBatch(runner, alive_id, batch, LOCK_MS)).toEqual(batch.map(() => ({ outcome: "held" })))
-    for (const { id, session } of batch) {
-      const [row] = await db.sql`SELECT session_id, agent_id FROM tollgate.holds WHERE id = ${id}`
-      expect(row).toEqual(session ?? { session_id: null, agent_id: null })
-    }
-  }
-  expect(asked).toEqual([holdOneKey, holdOneKey, holdLean])
 })
 
 /** Like a form that Citus refuses: SQLSTATE 0A000. */

@@ -30,7 +30,7 @@ import {
 
 /** D71: the journal by months. */
 
-const { db, connection, gateway_id } = await testGateway()
+const { db, connection, gateway_id, ask, end } = await testGateway()
 const account = await db.account(1_000_000n)
 await addMonths(db.database.upkeep)
 
@@ -80,8 +80,8 @@ describe("D71: partitions of months", () => {
       const hold = holdOf(account, 100n, {
         id: `${floorId(new Date(at_ms)).slice(0, 14)}7fff-8000-000000000001`,
       })
-      expect(await holdBatch(connection, gateway_id, [hold], 300)).toEqual([{ outcome: "held" }])
-      expect(await endBatch(connection, [{ end: settled(hold.id, 40n), hold }], 300)).toEqual(["applied"])
+      expect(await ask(hold)).toEqual([{ outcome: "held" }])
+      expect(await end(settled(hold.id, 40n))).toEqual(["applied"])
       for (const table of ["holds", "ends"]) {
         const [row] =
           await db.sql`SELECT 'tollgate.' || (SELECT relname FROM pg_class c WHERE c.oid = x.tableoid) AS name FROM ${db.sql(`tollgate.${table}`)} x WHERE id = ${hold.id}`
@@ -93,10 +93,9 @@ describe("D71: partitions of months", () => {
 
   test("end each hold once, as one table does", async () => {
     const hold = holdOf(account, 100n)
-    await holdBatch(connection, gateway_id, [hold], 300)
-    const end = { end: settled(hold.id, 40n), hold }
-    expect(await endBatch(connection, [end], 300)).toEqual(["applied"])
-    expect(await endBatch(connection, [end], 300)).toEqual(["closed"])
+    await ask(hold)
+    for (const result of ["applied", "closed"] as const)
+      expect(await end(settled(hold.id, 40n))).toEqual([result])
     expect(
       await failureOf(db.sql`INSERT INTO tollgate.holds SELECT * FROM tollgate.holds WHERE id = ${hold.id}`),
     ).toBe("PostgresError")
@@ -174,11 +173,9 @@ describe("D71: partitions of months", () => {
     const holds = [0, 1, 2].map((at) =>
       holdOf(account, 100n, { id: `${floorId(monthAt(at)).slice(0, -1)}7` }),
     )
-    expect(await holdBatch(connection, gateway_id, holds, 300)).toEqual(
-      holds.map(() => ({ outcome: "held" })),
-    )
-    const ends = holds.toReversed().map(endOf)
-    expect(await endBatch(connection, ends, 300)).toEqual(holds.map(() => "applied"))
+    expect(await ask(...holds)).toEqual(holds.map(() => ({ outcome: "held" })))
+    const ends = holds.toReversed().map(({ id }) => settled(id, 40n))
+    expect(await end(...ends)).toEqual(holds.map(() => "applied"))
     for (const { id } of holds)
       expect(await call(db.sql, id)).toMatchObject({ state: "settled", charge_nano: "40" })
   })
@@ -187,7 +184,7 @@ describe("D71: partitions of months", () => {
     const before =
       await db.sql`SELECT balance_nano, held_nano FROM tollgate.accounts WHERE id = ${account.account_id}`
     const hold = holdOf(account, 100n, { id: floorId(monthAt(40)) })
-    expect(await failureOf(holdBatch(connection, gateway_id, [hold], 300))).toBe("PostgresError")
+    expect(await failureOf(ask(hold))).toBe("PostgresError")
     const after =
       await db.sql`SELECT balance_nano, held_nano FROM tollgate.accounts WHERE id = ${account.account_id}`
     expect([...after]).toEqual([...before])

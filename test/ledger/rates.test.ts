@@ -5,12 +5,11 @@ import { audit } from "../../src/ledger/archive/audit.ts"
 import { addMonths } from "../../src/ledger/archive/months.ts"
 import type { End, Hold } from "../../src/ledger/entries.ts"
 import { endBatch } from "../../src/ledger/money/end.ts"
-import { expireBatch } from "../../src/ledger/money/expire.ts"
 import { holdBatch } from "../../src/ledger/money/hold.ts"
 import { restoreBatch } from "../../src/ledger/money/restore.ts"
 import { makeClock, stopClock, WoundSession } from "./budget-clock.ts"
 import { budgetOf } from "./budget-order.ts"
-import { type Account, holdOf, openTestDatabase, released, settled } from "./test-database.ts"
+import { type Account, holdOf, openTestDatabase, released, settled, statementsOf } from "./test-database.ts"
 
 /** D99: budgets per minute, on a real Postgres whose clock the tests wind. */
 
@@ -25,6 +24,7 @@ await stopClock(db)
 await addMonths(db.database.operators)
 const session = new WoundSession(db.address)
 const gateway_id = await db.gateway()
+const { ask, endUnknown: end, expire } = statementsOf(session.connection, gateway_id)
 afterAll(async () => {
   await session.close()
   await db.close()
@@ -48,20 +48,13 @@ function callOf(account: Account, tokens: number, changes: Partial<Hold> = {}): 
 
 /** `held`, the seconds until the call fits, or another outcome. */
 async function hold(...holds: Hold[]): Promise<(string | number)[]> {
-  const results = await holdBatch(session.connection, gateway_id, holds, 300)
+  const results = await ask(...holds)
   return results.map((result) =>
     result.outcome === "budget_reached" && result.wait_ms !== undefined
       ? result.wait_ms / 1_000
       : result.outcome,
   )
 }
-
-const end = (...ends: End[]) =>
-  endBatch(
-    session.connection,
-    ends.map((one) => ({ end: one, hold: null })),
-    300,
-  )
 
 function using(call: Hold, prompt_tokens: number): End {
   return settled(call.id, 1n, { usage: { prompt_tokens, cached_tokens: 0, completion_tokens: 0 } })
@@ -137,7 +130,7 @@ describe("D99 a budget per minute", () => {
     const [lost, over] = [callOf(account, 300), callOf(account, 100)]
     await hold(lost, over)
     await at(3)
-    expect(await expireBatch(session.connection, [lost], 300)).toEqual([true])
+    expect(await expire(lost)).toEqual([true])
     await end(using(over, 150))
     expect(await left(id)).toBe(850n)
     await end(using(lost, 40))

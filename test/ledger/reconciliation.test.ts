@@ -1,8 +1,5 @@
 import { expect, test } from "bun:test"
 import type { End } from "../../src/ledger/entries.ts"
-import { endBatch } from "../../src/ledger/money/end.ts"
-import { expireBatch } from "../../src/ledger/money/expire.ts"
-import { holdBatch } from "../../src/ledger/money/hold.ts"
 import { writeAttempts } from "../../src/ledger/queue/attempts.ts"
 import { addReconciled, reconciled } from "../../src/ledger/reports/reconciliation.ts"
 import { falsify, holdOf, idAt, released, settled, testGateway } from "./test-database.ts"
@@ -14,15 +11,15 @@ const NINE_MS = Date.parse("2026-11-20T09:00:00Z")
 /** What 3 tokens, one of them cached, and 2 of completion cost. */
 const COST_NANO = 4_525n
 
-const { db, connection, gateway_id } = await testGateway()
+const { db, connection, ask, end, endUnknown, expire } = await testGateway()
 const account = await db.account(1_000_000n)
 
 /** A call that began and ended at these minutes after nine. */
 async function call(began: number, ended: number, endOf: ((id: string) => End) | "expired"): Promise<string> {
   const hold = holdOf(account, 1_000n, { id: idAt(NINE_MS + began * 60_000) })
-  expect(await holdBatch(connection, gateway_id, [hold], 300)).toEqual([{ outcome: "held" }])
-  if (endOf === "expired") await expireBatch(connection, [hold], 300)
-  else await endBatch(connection, [{ end: endOf(hold.id), hold }], 300)
+  expect(await ask(hold)).toEqual([{ outcome: "held" }])
+  if (endOf === "expired") await expire(hold)
+  else await end(endOf(hold.id))
   const ended_at = new Date(NINE_MS + ended * 60_000)
   await falsify(db.sql, (tx) => tx`UPDATE tollgate.ends SET ended_at = ${ended_at} WHERE id = ${hold.id}`)
   return hold.id
@@ -39,7 +36,7 @@ test("D98 calls count when they ended, with their final tokens; those that a pro
   await call(58, 61, plain)
   await call(0.5, 20, plain)
   const late = await call(20, 21, "expired")
-  await endBatch(connection, [{ end: settled(late, COST_NANO), hold: null }], 300)
+  await endUnknown(settled(late, COST_NANO))
   await call(20, 21, (id) => settled(id, COST_NANO, { terms_id: 1 }))
   const attempt = { account_id: account.account_id, upstream: "second", key: "a", ms: 1 }
   const ended_at = new Date(NINE_MS + 30 * 60_000).toISOString()

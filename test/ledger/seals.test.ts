@@ -4,9 +4,6 @@ import { audit } from "../../src/ledger/archive/audit.ts"
 import { addMonths } from "../../src/ledger/archive/months.ts"
 import { checkSeal, type Sealed, sealMonth } from "../../src/ledger/archive/seals.ts"
 import type { Hold } from "../../src/ledger/entries.ts"
-import { endBatch } from "../../src/ledger/money/end.ts"
-import { expireBatch } from "../../src/ledger/money/expire.ts"
-import { holdBatch } from "../../src/ledger/money/hold.ts"
 import { thrown } from "../support/thrown.ts"
 import {
   call,
@@ -32,7 +29,7 @@ function overAfterMs(ahead: number): number {
 }
 const running = () => false
 
-const { db, connection, gateway_id } = await testGateway()
+const { db, ask, end, expire } = await testGateway()
 const account = await db.account(1_000_000n)
 await addMonths(db.database.upkeep)
 const [row] = await db.sql`SELECT min(month)::text AS month FROM tollgate.months`
@@ -47,11 +44,9 @@ const CHARGE_NANO = 4_525n
 /** A call that was held at that moment of the ledger's clock. */
 async function heldAt(at: Date): Promise<Hold> {
   const hold = holdOf(account, 10_000n, { id: idAt(at) })
-  expect(await holdBatch(connection, gateway_id, [hold], 300)).toEqual([{ outcome: "held" }])
+  expect(await ask(hold)).toEqual([{ outcome: "held" }])
   return hold
 }
-
-const end = (hold: Hold) => endBatch(connection, [{ end: settled(hold.id, CHARGE_NANO), hold }], 300)
 
 /** What each hour of a seal says, by its first id. */
 async function check(of: string): Promise<Record<string, boolean>> {
@@ -81,15 +76,15 @@ describe("D71: a month", () => {
     const open = await heldAt(day(3, 5))
     expect(await seal()).toBe("open")
     const other = await heldAt(day(3, 7))
-    expect(await end(other)).toEqual(["applied"])
-    expect(await end(open)).toEqual(["applied"])
+    expect(await end(settled(other.id, CHARGE_NANO))).toEqual(["applied"])
+    expect(await end(settled(open.id, CHARGE_NANO))).toEqual(["applied"])
   })
 
   test("that is over is sealed once, however many do it, with the sums of its calls", async () => {
     const corrected = await heldAt(day(3, 7))
     late = await heldAt(day(20, 1))
-    expect(await expireBatch(connection, [corrected, late], 300)).toEqual([true, true])
-    expect(await end(corrected)).toEqual(["applied"])
+    expect(await expire(corrected, late)).toEqual([true, true])
+    expect(await end(settled(corrected.id, CHARGE_NANO))).toEqual(["applied"])
     // Stopped after one of its three hours: the next one goes on from there, and nothing is sealed until then. Asked twice
     // before, when its entries are checked.
     let asked = 0
@@ -123,20 +118,16 @@ describe("D71: a month", () => {
 
   test("that is sealed refuses entries, moves no money, and lets the rest of a batch through", async () => {
     const next = await heldAt(day(33, 0))
-    const both = [late, next].map((hold) => ({ end: settled(hold.id, CHARGE_NANO), hold }))
+    const both = [late, next].map(({ id }) => settled(id, CHARGE_NANO))
     const before = await standings(db.sql)
-    expect(await failureOf(endBatch(connection, both, 300))).toBe("PostgresError")
+    expect(await failureOf(end(...both))).toBe("PostgresError")
     expect(await standings(db.sql)).toEqual(before)
     const ledger = await db.ledger()
-    await Promise.all(both.map((one) => ledger.end(one.end)))
+    await Promise.all(both.map((one) => ledger.end(one)))
     expect(ledger.depths().spool).toBe(1)
     expect(await call(db.sql, late.id)).toMatchObject({ state: "expired", charge_nano: "0" })
     expect(await call(db.sql, next.id)).toMatchObject({ state: "settled" })
-    expect(
-      await failureOf(
-        holdBatch(connection, gateway_id, [holdOf(account, 1n, { id: floorId(day(4, 0)) })], 300),
-      ),
-    ).toBe("PostgresError")
+    expect(await failureOf(ask(holdOf(account, 1n, { id: floorId(day(4, 0)) })))).toBe("PostgresError")
     expect(await violations(db.sql)).toEqual([])
   })
 
@@ -195,10 +186,10 @@ describe("D71: a month", () => {
 
   test("with an entry that is wrong is not sealed", async () => {
     const hold = await heldAt(day(33, 1))
-    await endBatch(connection, [{ end: settled(hold.id, CHARGE_NANO - 1n), hold }], 300)
+    await end(settled(hold.id, CHARGE_NANO - 1n))
     expect(await seal(1)).toBe("wrong")
     const still = await heldAt(day(33, 2))
-    expect(await end(still)).toEqual(["applied"])
+    expect(await end(settled(still.id, CHARGE_NANO))).toEqual(["applied"])
   })
 
   test.each(["seals", "seal_hours", "seal_sums"])("keeps its %s", async (table) => {

@@ -1,10 +1,8 @@
 import { describe, expect, test } from "bun:test"
 import fc from "fast-check"
 import { changeKey, getKey } from "../../src/ledger/accounts/keys.ts"
-import type { DatabaseConnection } from "../../src/ledger/database/connection.ts"
-import type { End, Hold } from "../../src/ledger/entries.ts"
+import type { Hold } from "../../src/ledger/entries.ts"
 import { endBatch } from "../../src/ledger/money/end.ts"
-import { expireBatch } from "../../src/ledger/money/expire.ts"
 import { holdBatch } from "../../src/ledger/money/hold.ts"
 import { restoreBatch } from "../../src/ledger/money/restore.ts"
 import { readStandings } from "../../src/ledger/queue/standings.ts"
@@ -20,26 +18,14 @@ import {
   nth,
   released,
   settled,
-  testDatabase,
+  testGateway,
   violations,
 } from "./test-database.ts"
 
 /** D42: what a key may spend in a day or a month, on a real Postgres. */
 
-const db = await testDatabase()
-const connections: DatabaseConnection[] = [1, 2, 3, 4].map(() => db.connection())
-const gateway_id = await db.gateway()
+const { db, connection, connections, gateway_id, ask, outcomes, end, expire, itemOf } = await testGateway()
 
-const first = () => connections[0] ?? db.connection()
-/** Every hold that was asked for here, so that an end may go by the lean statement. */
-const asked = new Map<string, Hold>()
-function ask(...holds: Hold[]) {
-  for (const hold of holds) asked.set(hold.id, hold)
-  return holdBatch(first(), gateway_id, holds, 300)
-}
-const outcomes = async (...holds: Hold[]) => (await ask(...holds)).map(({ outcome }) => outcome)
-const itemOf = (end: End) => ({ end, hold: asked.get(end.id) ?? null })
-const end = (...ends: End[]) => endBatch(first(), ends.map(itemOf), 300)
 const exact = async () => expect(await violations(db.sql, { overdrawn: true })).toEqual([])
 
 async function limited(limit_nano: bigint, period: "day" | "month" = "month"): Promise<Account> {
@@ -83,7 +69,7 @@ describe("D42 a spending limit", () => {
       (tx) =>
         tx`UPDATE tollgate.keys SET spent_since = spent_since - interval '1 day' WHERE id = ${account.key_id}`,
     )
-    await restoreBatch(first(), gateway_id, [lost], 300)
+    await restoreBatch(connection, gateway_id, [lost], 300)
     expect(await spentBy(account)).toBe(90n)
     await exact()
     expect(await outcomes(holdOf(account, 11n), holdOf(account, 10n))).toEqual([
@@ -129,7 +115,7 @@ describe("D42 a spending limit", () => {
   test("is in the standing that a quote and a token count read", async () => {
     const account = await limited(100n)
     await ask(holdOf(account, 30n))
-    const [standing] = await readStandings(first(), [account.key_id], 0)
+    const [standing] = await readStandings(connection, [account.key_id], 0)
     expect(standing).toMatchObject({ spending: { remaining_nano: 70n, period: "month" } })
   })
 })
@@ -158,7 +144,7 @@ describe("D42 a limit that is set counts what there was before", () => {
       const limiting = limit(account, 100n, period)
       await lockWaiters(db.sql, 1)
       const holds = [holdOf(account, 9n), holdOf(account, 1n), holdOf(account, 1n)]
-      const holding = holdBatch(first(), gateway_id, holds, 5_000)
+      const holding = holdBatch(connection, gateway_id, holds, 5_000)
       await lockWaiters(db.sql, 2)
       const ending = endBatch(nth(connections, 1), [itemOf(settled(running.id, 2n))], 5_000)
       await lockWaiters(db.sql, 3)
@@ -236,7 +222,7 @@ describe("D42 under concurrency", () => {
           } else {
             const hold = held[one.which % Math.max(held.length, 1)]
             if (hold === undefined) continue
-            if (one.act === "expire") await expireBatch(first(), [hold], 300)
+            if (one.act === "expire") await expire(hold)
             else if (one.act === "release") await end(released(hold.id))
             else await end(settled(hold.id, BigInt(one.charge)))
           }

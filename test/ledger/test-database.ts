@@ -12,6 +12,9 @@ import type { Statement } from "../../src/ledger/database/statement.ts"
 import { DatabaseLedger, type DatabaseLedgerOptions } from "../../src/ledger/database-ledger.ts"
 import type { Checkpoint, End, Hold, PriceTerms } from "../../src/ledger/entries.ts"
 import { Checkpoints } from "../../src/ledger/money/checkpoints.ts"
+import { endBatch } from "../../src/ledger/money/end.ts"
+import { expireBatch } from "../../src/ledger/money/expire.ts"
+import { holdBatch } from "../../src/ledger/money/hold.ts"
 import { Lease } from "../../src/ledger/money/lease.ts"
 import { registerTerms } from "../../src/ledger/money/terms.ts"
 import { operatorLedger } from "../../src/ledger/operators.ts"
@@ -70,10 +73,39 @@ export async function testDatabase({ audited = false } = {}): Promise<TestDataba
   return db
 }
 
-/** The same, with a connection, and a gateway under whose row it holds. */
+/** The same, with connections, and a gateway under whose row they hold. */
 export async function testGateway(options = {}) {
   const db = await testDatabase(options)
-  return { db, connection: db.connection(), gateway_id: await db.gateway() }
+  const gateway_id = await db.gateway()
+  const connection = db.connection()
+  const connections = [connection, ...[1, 2, 3].map(() => db.connection())]
+  return { db, connection, connections, gateway_id, ...statementsOf(connection, gateway_id) }
+}
+
+/** The statements that hold and end, as the queues of a gateway ask them. */
+export function statementsOf(connection: DatabaseConnection, gateway_id: string) {
+  const LOCK_MS = 300
+  const asked = new Map<string, Hold>()
+  const ask = (...holds: readonly Hold[]) => {
+    for (const hold of holds) asked.set(hold.id, hold)
+    return holdBatch(connection, gateway_id, holds, LOCK_MS)
+  }
+  /** An end with the hold that was asked for here, so that it may go by the lean statement. */
+  const itemOf = (end: End) => ({ end, hold: asked.get(end.id) ?? null })
+  return {
+    ask,
+    itemOf,
+    outcomes: async (...holds: readonly Hold[]) => (await ask(...holds)).map(({ outcome }) => outcome),
+    end: (...ends: readonly End[]) => endBatch(connection, ends.map(itemOf), LOCK_MS),
+    /** As another process ends them. */
+    endUnknown: (...ends: readonly End[]) =>
+      endBatch(
+        connection,
+        ends.map((end) => ({ end, hold: null })),
+        LOCK_MS,
+      ),
+    expire: (...holds: Parameters<typeof expireBatch>[1]) => expireBatch(connection, holds, LOCK_MS),
+  }
 }
 
 export async function openTestDatabase(): Promise<TestDatabase> {
