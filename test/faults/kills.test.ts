@@ -5,9 +5,10 @@ import { parseUsd, printUsd } from "../../src/money.ts"
 import { text } from "../process/stream.ts"
 import { EARLY_COMMENTS, untilIs } from "../support/gateway.ts"
 import { chatCompletion, type Exchange, json, sseEvent, usage, usageChunk } from "../support/provider.ts"
-import { type RawClient, rawClient } from "../support/raw-client.ts"
+import type { Place, Wanted } from "../support/proxy.ts"
+import { rawClient } from "../support/raw-client.ts"
 import { chatRequest } from "../support/request.ts"
-import { Scene, type Victim } from "./scene.ts"
+import { Scene } from "./scene.ts"
 import { CHECKPOINT } from "./witness.ts"
 
 /** The gateway is killed at each moment of a call; another one closes what was left. */
@@ -25,8 +26,7 @@ beforeAll(async () => {
   const left = [...moments]
   const some = async () => {
     for (let next = left.shift(); next !== undefined; next = left.shift()) {
-      const [name, , lead] = next
-      killed.set(name, await kill(name, lead))
+      killed.set(next.name, await kill(next))
     }
   }
   await Promise.all(Array.from({ length: AT_A_TIME }, some))
@@ -34,16 +34,28 @@ beforeAll(async () => {
 }, 300_000)
 afterAll(() => scene.close())
 
-interface Scenery extends Pick<Victim, "database"> {
-  ask(stream: boolean): Promise<RawClient>
-  readonly asked: Promise<Exchange>
-  /** The stream after its headers, and as many words of output as there are. */
-  say(...words: readonly string[]): Promise<Exchange>
+/** What happens until the gateway is killed, in this order. */
+interface Moment {
+  readonly name: string
+  /** What becomes of the call; null if nothing is recorded. */
+  readonly recorded: object | null
+  /** A statement that waits on the way there, or back: then the gateway is killed, and it is lost unless it `arrives`. */
+  readonly meets?: readonly [statement: Wanted, place: Place]
+  readonly arrives?: true
+  /** A call for JSON, not for a stream. */
+  readonly as_json?: true
+  /** The provider is asked. */
+  readonly is_asked?: true
+  /** It answers with the headers of a stream, and with these words if there are any. */
+  readonly says?: string
+  /** The client has these bytes. */
+  readonly hears?: string
+  /** The ledger knows that so much would be charged; only the next such statement is met. */
+  readonly noted?: string
+  /** And further words, after that. */
+  readonly goes_on?: string
   /** The rest of a stream with its final usage, or a whole JSON answer. */
-  end(): Promise<void>
-  /** Resolves once the ledger knows that so much would be charged. */
-  noted(nano: string): Promise<void>
-  kill(): Promise<void>
+  readonly ends?: true
 }
 
 /** What was seen of it until its gateway was gone. */
@@ -71,211 +83,126 @@ const observed = {
 }
 const whole = { state: "settled", charge: "0.00003", basis: "usage", ending: "completed", failure: null }
 
-const moments: readonly [name: string, recorded: object | null, lead: (call: Scenery) => Promise<void>][] = [
-  [
-    "before its hold is asked for",
-    null,
-    async ({ ask, database, kill }) => {
-      const asked = database.meet(holdOneKey, "asked")
-      await ask(true)
-      const { lose } = await asked
-      await kill()
-      lose()
-    },
-  ],
-  [
-    "while its hold is on the way, which then arrives",
-    expired,
-    async ({ ask, database, kill }) => {
-      const asked = database.meet(holdOneKey, "asked")
-      await ask(true)
-      const { pass } = await asked
-      await kill()
-      pass()
-    },
-  ],
-  [
-    "once its hold is made, before it knows",
-    expired,
-    async ({ ask, database, kill }) => {
-      const done = database.meet(holdOneKey, "done")
-      await ask(true)
-      const { lose } = await done
-      await kill()
-      lose()
-    },
-  ],
-  [
-    "when the provider was asked for a stream, before its headers",
-    expired,
-    async ({ ask, asked, kill }) => {
-      await ask(true)
-      await asked
-      await kill()
-    },
-  ],
-  [
-    "after the headers, before the first output",
-    expired,
-    async ({ ask, say, kill }) => {
-      const client = await ask(true)
-      await say()
-      await client.receives(": ok")
-      await kill()
-    },
-  ],
-  [
-    "in the middle of a stream, before its first checkpoint arrives",
-    expired,
-    async ({ ask, database, say, kill }) => {
-      const asked = database.meet(CHECKPOINT, "asked")
-      const client = await ask(true)
-      await say("eight by")
-      await client.receives("eight by")
-      const { lose } = await asked
-      await kill()
-      lose()
-    },
-  ],
-  [
-    "D13 in the middle of a stream: charged by rule 5 from the last checkpoint, not for what came later",
-    observed,
-    async ({ ask, database, say, noted, kill }) => {
-      const client = await ask(true)
-      const { chunk } = await say("eight by")
-      await noted("8000")
-      const next = database.meet(CHECKPOINT, "asked")
-      await chunk(text("and more"))
-      await client.receives("and more")
-      const { lose } = await next
-      await kill()
-      lose()
-    },
-  ],
-  [
-    "D13 after the final usage, before the settlement is on its way: the last checkpoint",
-    observed,
-    async ({ ask, database, say, noted, end, kill }) => {
-      await ask(true)
-      await say("eight by")
-      await noted("8000")
-      const settling = database.meet(endOne, "asked")
-      await end()
-      const { lose } = await settling
-      await kill()
-      lose()
-    },
-  ],
-  [
-    "while the settlement is on the way, which then arrives",
-    whole,
-    async ({ ask, database, say, end, kill }) => {
-      const settling = database.meet(endOne, "asked")
-      await ask(true)
-      await say("eight by")
-      await end()
-      const { pass } = await settling
-      await kill()
-      pass()
-    },
-  ],
-  [
-    "once it is settled, before it knows",
-    whole,
-    async ({ ask, database, say, end, kill }) => {
-      const settled = database.meet(endOne, "done")
-      await ask(true)
-      await say("eight by")
-      await end()
-      const { lose } = await settled
-      await kill()
-      lose()
-    },
-  ],
-  [
-    "when the provider was asked for JSON",
-    expired,
-    async ({ ask, asked, kill }) => {
-      await ask(false)
-      await asked
-      await kill()
-    },
-  ],
-  [
-    "with the whole JSON answer, before the settlement is on its way",
-    expired,
-    async ({ ask, database, end, kill }) => {
-      const settling = database.meet(endOne, "asked")
-      await ask(false)
-      await end()
-      const { lose } = await settling
-      await kill()
-      lose()
-    },
-  ],
-  [
-    "once a JSON answer is settled, before it leaves",
-    whole,
-    async ({ ask, database, end, kill }) => {
-      const settled = database.meet(endOne, "done")
-      await ask(false)
-      await end()
-      const { lose } = await settled
-      await kill()
-      lose()
-    },
-  ],
+const moments: readonly Moment[] = [
+  { name: "before its hold is asked for", recorded: null, meets: [holdOneKey, "asked"] },
+  {
+    name: "while its hold is on the way, which then arrives",
+    recorded: expired,
+    meets: [holdOneKey, "asked"],
+    arrives: true,
+  },
+  { name: "once its hold is made, before it knows", recorded: expired, meets: [holdOneKey, "done"] },
+  {
+    name: "when the provider was asked for a stream, before its headers",
+    recorded: expired,
+    is_asked: true,
+  },
+  { name: "after the headers, before the first output", recorded: expired, says: "", hears: ": ok" },
+  {
+    name: "in the middle of a stream, before its first checkpoint arrives",
+    recorded: expired,
+    meets: [CHECKPOINT, "asked"],
+    says: "eight by",
+    hears: "eight by",
+  },
+  {
+    name: "D13 in the middle of a stream: charged by rule 5 from the last checkpoint, not for what came later",
+    recorded: observed,
+    says: "eight by",
+    noted: "8000",
+    meets: [CHECKPOINT, "asked"],
+    goes_on: "and more",
+  },
+  {
+    name: "D13 after the final usage, before the settlement is on its way: the last checkpoint",
+    recorded: observed,
+    says: "eight by",
+    noted: "8000",
+    meets: [endOne, "asked"],
+    ends: true,
+  },
+  {
+    name: "while the settlement is on the way, which then arrives",
+    recorded: whole,
+    meets: [endOne, "asked"],
+    arrives: true,
+    says: "eight by",
+    ends: true,
+  },
+  {
+    name: "once it is settled, before it knows",
+    recorded: whole,
+    meets: [endOne, "done"],
+    says: "eight by",
+    ends: true,
+  },
+  { name: "when the provider was asked for JSON", recorded: expired, as_json: true, is_asked: true },
+  {
+    name: "with the whole JSON answer, before the settlement is on its way",
+    recorded: expired,
+    as_json: true,
+    meets: [endOne, "asked"],
+    ends: true,
+  },
+  {
+    name: "once a JSON answer is settled, before it leaves",
+    recorded: whole,
+    as_json: true,
+    meets: [endOne, "done"],
+    ends: true,
+  },
 ]
 
 const answer = json(200, chatCompletion("hello there", { usage: usage(10, 5) }))
 
 function exchangeOf(body: string): PromiseWithResolvers<Exchange> {
-  const name = moments.find(([moment]) => body.includes(moment))?.[0] ?? body
+  const name = moments.find((moment) => body.includes(moment.name))?.name ?? body
   const asked = requests.get(name) ?? Promise.withResolvers<Exchange>()
   requests.set(name, asked)
   return asked
 }
 
 /** Each call has a gateway, an account and a prompt of its own, so that several can be killed at a time. */
-async function kill(name: string, lead: (call: Scenery) => Promise<void>): Promise<Killed> {
+async function kill(moment: Moment): Promise<Killed> {
+  const { name, meets, as_json = false, says, hears, noted, goes_on } = moment
   const { id, key } = await scene.steady.account("1")
   const victim = await scene.victim(() => EARLY_COMMENTS)
   const client = await rawClient(victim)
   const asked = exchangeOf(name).promise
-  let streaming = false
+  const meet = () => (meets === undefined ? null : victim.database.meet(...meets))
+  const met_early = noted === undefined ? meet() : null
+  client.send(chatRequest(key, { stream: !as_json, messages: [{ role: "user", content: name }] }))
+  if (moment.is_asked) await asked
+  if (says !== undefined) await (await asked).head(200, { "content-type": "text/event-stream" })
+  if (says) await (await asked).chunk(text(says))
+  if (hears !== undefined) await client.receives(hears)
+  if (noted !== undefined) await untilIs(() => scene.witness.checkpoint(id), noted)
+  const met = met_early ?? meet()
+  if (goes_on !== undefined) {
+    await (await asked).chunk(text(goes_on))
+    await client.receives(goes_on)
+  }
   let ended_ms = Number.POSITIVE_INFINITY
-  await lead({
-    database: victim.database,
-    asked,
-    async ask(stream) {
-      streaming = stream
-      client.send(chatRequest(key, { stream, messages: [{ role: "user", content: name }] }))
-      return client
-    },
-    async say(...words) {
-      const exchange = await asked
-      await exchange.head(200, { "content-type": "text/event-stream" })
-      for (const word of words) await exchange.chunk(text(word))
-      return exchange
-    },
-    async end() {
-      const exchange = await asked
-      ended_ms = performance.now()
-      if (streaming) await exchange.chunk(`${sseEvent(usageChunk(usage(10, 5)))}data: [DONE]\n\n`)
-      else await answer(exchange)
-    },
-    async noted(nano) {
-      await untilIs(() => scene.witness.checkpoint(id), nano)
-    },
-    kill: () => victim.kill(),
-  })
+  if (moment.ends) {
+    const exchange = await asked
+    ended_ms = performance.now()
+    if (as_json) await answer(exchange)
+    else
+      await exchange.chunk(`${sseEvent(usageChunk(usage(10, 5)))}data: [DONE]
+
+`)
+  }
+  const statement = await met
+  await victim.kill()
+  if (moment.arrives) statement?.pass()
+  else statement?.lose()
   const outlived_ms = performance.now() - ended_ms
   await client.closed
   return { account_id: id, received: client.received, outlived_ms }
 }
 
 describe("a gateway that is killed", () => {
-  test.each(moments)("%s", async (name, recorded) => {
+  test.each(moments)("$name", async ({ name, recorded }) => {
     const { account_id, received, outlived_ms } = killed.get(name) ?? NOBODY
     const calls = await scene.steady.calls(`?account=${account_id}`)
     expect(calls).toMatchObject(recorded === null ? [] : [recorded])
