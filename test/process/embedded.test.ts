@@ -18,7 +18,7 @@ import {
 import { rawClient } from "../support/raw-client.ts"
 import { chatRequest } from "../support/request.ts"
 import type { GatewayProcess } from "./gateway-process.ts"
-import { beginStream, finishStream, refuses, text } from "./stream.ts"
+import { beginStream, text } from "./stream.ts"
 import { Workplace } from "./workplace.ts"
 
 /** One data directory for the whole file, with one Postgres: what a user of one machine has. */
@@ -109,25 +109,6 @@ describe("with a configuration", () => {
     place.configure(configFor(provider.url, { lease: LEASE }))
   })
   afterAll(() => provider.stop())
-
-  test("D34 Ctrl-C, which Postgres hears too and `bun run` passes on once more, lets a stream finish", async () => {
-    const gateway = await place.start({}, { own_group: true })
-    const { id, key } = await operatorOf(gateway.url).account("1")
-    const { client, exchange } = await beginStream(gateway, provider, key)
-    gateway.signalGroup("SIGINT")
-    await Bun.sleep(20)
-    gateway.signal("SIGINT")
-    await until(() => refuses(gateway), Boolean)
-    expect(place.postgres()).not.toEqual([])
-    expect(await finishStream(exchange)).toBe(true)
-    await client.receives("data: [DONE]\n\n")
-    expect(await gateway.exited).toBe(0)
-    expectTidy()
-
-    const { balance, audit } = operatorOf((await place.start()).url)
-    expect(await balance(id)).toMatchObject({ balance: "0.99997", held: "0" })
-    expect(await audit()).toMatchObject({ open_holds: 0, violations: [] })
-  })
 
   test("D13 D35 after kill -9 the next start serves at once and closes what was left, charging the checkpoints", async () => {
     const killed = await place.start()

@@ -54,13 +54,6 @@ describe("a start that cannot be is refused in one sentence, with exit code 1, a
       complaint: "tollgate.yaml: limits.in_flight: expected an integer from 1 to 60000",
     },
     {
-      name: "a port that somebody else has",
-      config: configFor("http://127.0.0.1:1"),
-      variables: () => ({ ...databaseVariables(fresh.address), PORT: String(mute.port) }),
-      complaint:
-        /^port \d+ on 127\.0\.0\.1 is already in use: stop the program that listens there, or change PORT$/,
-    },
-    {
       name: "a data directory that cannot be made",
       config: configFor("http://127.0.0.1:1"),
       variables: () => ({ ...databaseVariables(fresh.address), TOLLGATE_DATA_DIR: "/dev/null/data" }),

@@ -29,12 +29,6 @@ test("D37 the demo has one provider, one Postgres and one key for all workers, a
     expect(execFileSync("/bin/sh", ["-c", curl], { encoding: "utf8" })).toEndWith("data: [DONE]\n\n")
   }
 
-  const second = place.spawn({}, { args })
-  expect(await second.exited).toBe(1)
-  expect(second.complaint).toBe(
-    `tollgate: another gateway (pid ${gateway.pid}) already uses ${place.data_dir}: stop it, or use another data directory\n`,
-  )
-
   for (const worker of gateway.workers) process.kill(worker, "SIGKILL")
   await untilIs(() => byWorker(gateway, "tollgate_open_holds").catch(() => new Map()), { size: 2 })
   expect(place.postgres()).toContain(postmaster ?? 0)
