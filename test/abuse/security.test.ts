@@ -1,10 +1,10 @@
 import { describe, expect, test } from "bun:test"
 import { existsSync } from "node:fs"
 import { join } from "node:path"
-import { textOf } from "../docs/blocks.ts"
 import { referenceApp } from "../docs/reference-app.ts"
 import { ADMIN_TOKEN, chat } from "../support/gateway.ts"
 import { HELLO, json } from "../support/provider.ts"
+import { textOf } from "../support/repository.ts"
 import { testGateway } from "../support/test-gateway.ts"
 
 /** SECURITY.md, row by row: who may do what, and which tests are named there. */

@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test"
 import { eq, sql } from "drizzle-orm"
 import { isId, nextId } from "../../src/id.ts"
-import { changeAccount, createAccount, getAccount } from "../../src/ledger/accounts/accounts.ts"
+import { changeAccount, createAccount } from "../../src/ledger/accounts/accounts.ts"
 import { accounts } from "../../src/ledger/schema/tables.ts"
 import { parseTime } from "../../src/wire/time.ts"
 import { refusal, testAdmin } from "./admin-harness.ts"
@@ -102,15 +102,6 @@ test("an account opened while a list is read changes no later page", async () =>
   const second = await adminApi.ask("GET", `/admin/accounts?limit=2&after=${first.body.next}`)
   const ids = [...first.body.data, ...second.body.data].map(({ id }) => id)
   expect(ids).toEqual(before.slice(0, 4))
-})
-
-test("the same account id again changes nothing", async () => {
-  const id = nextId()
-  const first = await createAccount(adminApi.database, { id, name: "demo" })
-  const again = await createAccount(adminApi.database, { id, name: "another" })
-  expect([first.outcome, again.outcome]).toEqual(["created", "known"])
-  expect([first, again].map((made) => "account" in made && made.account.name)).toEqual(["demo", "demo"])
-  expect(await getAccount(adminApi.database, id)).toMatchObject({ id, name: "demo" })
 })
 
 test("D94 an external id is one account's, finds it, and makes a request repeatable", async () => {

@@ -1,26 +1,16 @@
-import { afterAll, describe, expect, test } from "bun:test"
-import {
-  chmodSync,
-  cpSync,
-  existsSync,
-  mkdtempSync,
-  readdirSync,
-  readFileSync,
-  rmSync,
-  symlinkSync,
-} from "node:fs"
-import { tmpdir } from "node:os"
+import { describe, expect, test } from "bun:test"
+import { chmodSync, cpSync, existsSync, mkdtempSync, readdirSync, readFileSync, symlinkSync } from "node:fs"
 import { join } from "node:path"
 import type { Results } from "../../bench/results.ts"
+import { testFolder } from "../support/folder.ts"
+import { ROOT } from "../support/repository.ts"
 
-const ROOT = join(import.meta.dir, "../..")
 const MAIN = join(ROOT, "bench/main.ts")
 const LIMIT_MS = 300_000
 
 /** A folder for everything that a run writes, temporary files included. */
-const folder = mkdtempSync(join(tmpdir(), "tollgate-test-"))
+const folder = testFolder()
 chmodSync(folder, 0o755)
-afterAll(() => rmSync(folder, { recursive: true, force: true }))
 
 function bench(name: string, ...args: string[]) {
   const temporary = mkdtempSync(join(folder, `${name}-`))

@@ -1,8 +1,8 @@
 import { describe, expect, test } from "bun:test"
-import { readFileSync } from "node:fs"
-import { join } from "node:path"
 import type { Command } from "commander"
 import { programOf, root } from "../../src/cli/program.ts"
+import { pages } from "../docs/blocks.ts"
+import { textOf } from "../support/repository.ts"
 import { leaves, silent, type, wordsOf } from "./command.ts"
 
 describe("D52 what cannot be understood is one sentence, with the word that was probably meant", () => {
@@ -165,10 +165,8 @@ describe("help", () => {
 })
 
 test("every line in the README and the other pages that calls the command line is understood", async () => {
-  const ROOT = join(import.meta.dir, "../..")
-  const pages = ["README.md", ...new Bun.Glob("docs/*.md").scanSync({ cwd: ROOT })]
   const lines = pages.flatMap((page) => {
-    const text = readFileSync(join(ROOT, page), "utf8")
+    const text = textOf(page)
     const blocks = [...text.matchAll(/```sh\n([\s\S]*?)```/g)].flatMap(([, block = ""]) => block.split("\n"))
     // Those that are shown with their output, and those that speak to other machines.
     const shown = [...text.matchAll(/^(?:\$| {3}) (tollgate .*)$/gm)].map(([, line = ""]) => line)

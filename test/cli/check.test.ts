@@ -1,14 +1,14 @@
 import { afterAll, describe, expect, test } from "bun:test"
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs"
+import { mkdirSync, writeFileSync } from "node:fs"
 import { createServer, type Server } from "node:net"
-import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { lockFolder } from "../../src/embedded/lock.ts"
 import { startScriptedIssuer } from "../oidc/scripted-issuer.ts"
 import { emptyDatabase } from "../support/database.ts"
-import { ADMIN_TOKEN, type ConfigChanges, configFor, startGateway } from "../support/gateway.ts"
-import { startProvider } from "../support/provider.ts"
+import { testFolder } from "../support/folder.ts"
+import { ADMIN_TOKEN, type ConfigChanges, configFor } from "../support/gateway.ts"
 import { DatabaseProxy } from "../support/proxy.ts"
+import { testGateway } from "../support/test-gateway.ts"
 import { type } from "./command.ts"
 
 const SECRET = "sk-canary-of-the-check"
@@ -31,9 +31,8 @@ const tls_only = Bun.listen({
   },
 })
 
-const folder = mkdtempSync(join(tmpdir(), "tollgate-check-"))
-const provider = await startProvider()
-const gateway = await startGateway(provider)
+const folder = testFolder()
+const { provider, gateway } = await testGateway()
 const proxy = await DatabaseProxy.start(gateway.address)
 const fresh = await emptyDatabase()
 const empty = await DatabaseProxy.start(fresh.address)
@@ -54,10 +53,7 @@ afterAll(async () => {
   tls_only.stop(true)
   await upstream.stop(true)
   await Promise.all([proxy.stop(), empty.stop()])
-  await gateway.stop()
   await fresh.drop()
-  await provider.stop()
-  rmSync(folder, { recursive: true, force: true })
 })
 
 interface Finding {

@@ -1,6 +1,5 @@
 import { afterAll, describe, expect, test } from "bun:test"
-import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises"
-import { tmpdir } from "node:os"
+import { mkdir, writeFile } from "node:fs/promises"
 import { join } from "node:path"
 import { type TSchema, Type } from "@sinclair/typebox"
 import { Value } from "@sinclair/typebox/value"
@@ -20,6 +19,7 @@ import { SinksBody } from "../../src/wire/sinks.ts"
 import { OperatorUsageReport } from "../../src/wire/usage-report.ts"
 import { settled } from "../ledger/test-database.ts"
 import { emptyDatabase } from "../support/database.ts"
+import { testFolder } from "../support/folder.ts"
 import { ADMIN_TOKEN, CHAT, chat, until } from "../support/gateway.ts"
 import { chatCompletion, heldBack, json, usage } from "../support/provider.ts"
 import { DatabaseProxy } from "../support/proxy.ts"
@@ -28,6 +28,8 @@ import { type Ended, Shell, type, wordsOf } from "./command.ts"
 
 const HELLO = json(200, chatCompletion("hello", { usage: usage(1_200, 5, 200) }))
 const { provider, gateway } = await testGateway({}, HELLO)
+/** The data directory of a gateway that has ended. */
+const data_dir = testFolder()
 /** To its database, by a URL. */
 const way = await DatabaseProxy.start(gateway.address)
 const shell = new Shell(here())
@@ -485,7 +487,6 @@ describe("D52 what goes wrong is one sentence on standard error, with exit code 
   })
 
   test("D13 --database reads the spool of the data directory: what has no hold is unheld", async () => {
-    const data_dir = await mkdtemp(join(tmpdir(), "tollgate-spool-"))
     await mkdir(join(data_dir, "spool"))
     const lost = nextId()
     const lines = [known.call, lost].map((id) =>
@@ -501,7 +502,6 @@ describe("D52 what goes wrong is one sentence on standard error, with exit code 
       1,
       [{ account_id: known.id, kind: "unheld", id: lost, recorded: "0.000000005", expected: null }],
     ])
-    await rm(data_dir, { recursive: true })
   })
 
   test("in a process of its own: the exit code, the sentence, and nothing else", async () => {

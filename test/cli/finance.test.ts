@@ -1,6 +1,5 @@
 import { afterAll, expect, test } from "bun:test"
-import { mkdtempSync, readFileSync, rmSync } from "node:fs"
-import { tmpdir } from "node:os"
+import { readFileSync } from "node:fs"
 import { join } from "node:path"
 import { drizzle } from "drizzle-orm/postgres-js"
 import { nextId } from "../../src/id.ts"
@@ -10,6 +9,7 @@ import { csvRows } from "../../src/wire/csv.ts"
 import type { StatementBody, TrialBalanceBody } from "../../src/wire/statement.ts"
 import { plantCalls } from "../admin/admin-harness.ts"
 import { falsify } from "../ledger/test-database.ts"
+import { testFolder } from "../support/folder.ts"
 import { ADMIN_TOKEN, CHAT, chat, startGateway } from "../support/gateway.ts"
 import { HELLO, startProvider } from "../support/provider.ts"
 import { type } from "./command.ts"
@@ -22,11 +22,10 @@ const MONTH = new Date().toISOString().slice(0, 7)
 const provider = await startProvider()
 provider.reply(HELLO)
 const gateway = await startGateway(provider)
-const folder = mkdtempSync(join(tmpdir(), "tollgate-finance-"))
+const folder = testFolder()
 afterAll(async () => {
   await gateway.stop()
   await provider.stop()
-  rmSync(folder, { recursive: true, force: true })
 })
 const account = await gateway.account("10")
 await gateway.admin("PATCH", `/accounts/${account.id}`, { name: NAME })

@@ -1,7 +1,7 @@
 import { afterAll, expect, test } from "bun:test"
-import { mkdtempSync, rmSync, statSync } from "node:fs"
-import { tmpdir } from "node:os"
+import { statSync } from "node:fs"
 import { join } from "node:path"
+import { testFolder } from "../support/folder.ts"
 import { type } from "./command.ts"
 
 /** `tollgate journal` with an API whose sealed month has two hours, of which the second was changed (D71). */
@@ -46,6 +46,7 @@ const api = Bun.serve({
   },
 })
 afterAll(() => api.stop(true))
+const folder = testFolder()
 
 const say = (...words: string[]) =>
   type(["journal", ...words], { TOLLGATE_URL: String(api.url), TOLLGATE_ADMIN_TOKEN: "t".repeat(32) })
@@ -84,12 +85,10 @@ test("--verify says that it verified nothing where no month is sealed", async ()
 })
 
 test("D75 a dump is readable by its owner only, whatever the umask is, and is refused if it is not what was sealed", async () => {
-  const folder = mkdtempSync(join(tmpdir(), "tollgate-dump-"))
   const file = join(folder, "2026-10.gz")
   const umask = process.umask(0)
   const { code, err } = await say("--dump", "2026-10", "--to", file)
   process.umask(umask)
   expect(statSync(file).mode & 0o777).toBe(0o600)
   expect([code, err]).toEqual([1, expect.stringContaining("is not the month 2026-10 as it was sealed")])
-  rmSync(folder, { recursive: true })
 })

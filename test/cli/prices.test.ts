@@ -1,17 +1,16 @@
-import { afterAll, describe, expect, test } from "bun:test"
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
-import { tmpdir } from "node:os"
+import { describe, expect, test } from "bun:test"
+import { writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { parse } from "yaml"
 import { readPriceList } from "../../src/cli/price-list.ts"
 import { loadConfig } from "../../src/config/load.ts"
+import { testFolder } from "../support/folder.ts"
 import { type } from "./command.ts"
 
 const LITELLM = join(import.meta.dir, "../fixtures/litellm-prices.json")
 const GENAI = join(import.meta.dir, "../fixtures/genai-prices.json")
 
-const folder = mkdtempSync(join(tmpdir(), "tollgate-prices-"))
-afterAll(() => rmSync(folder, { recursive: true, force: true }))
+const folder = testFolder()
 
 type Price = Readonly<Record<string, unknown>>
 interface FileModel {

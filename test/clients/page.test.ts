@@ -5,11 +5,12 @@ import { tmpdir } from "node:os"
 import { dirname, join } from "node:path"
 import { demoConfig } from "../../src/demo/demo-config.ts"
 import { type DemoProvider, startDemoProvider } from "../../src/demo/provider.ts"
-import { type Block, textOf } from "../docs/blocks.ts"
+import type { Block } from "../docs/blocks.ts"
 import { blocksToRun, programsOf } from "../docs/left-out.ts"
 import { packageOf, pythonComplaint, pythonHas } from "../docs/python.ts"
 import { type Place, Terminal } from "../docs/shell.ts"
 import { startGateway, type TestGateway } from "../support/gateway.ts"
+import { textOf } from "../support/repository.ts"
 
 /** Every code block of docs/clients.md, run as it stands against the demo, in the order of the page and in one shell. */
 

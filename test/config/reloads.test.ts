@@ -1,14 +1,13 @@
-import { afterAll, beforeEach, expect, test } from "bun:test"
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
-import { tmpdir } from "node:os"
+import { beforeEach, expect, test } from "bun:test"
+import { readFileSync, rmSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { type Loaded, takeSnapshot } from "../../src/config/load.ts"
 import { openLog } from "../../src/log.ts"
 import { Reloads } from "../../src/start/reloads.ts"
+import { testFolder } from "../support/folder.ts"
 import { small } from "./small.ts"
 
-const folder = mkdtempSync(join(tmpdir(), "tollgate-reloads-"))
-afterAll(() => rmSync(folder, { recursive: true }))
+const folder = testFolder()
 
 const [first, second] = [join(folder, "first"), join(folder, "second")]
 const [name = "", upstream] = Object.entries(small.upstreams)[0] ?? []

@@ -15,7 +15,8 @@ import { costPico, linesOf, type Priced, priceVerdict } from "../../src/settleme
 import { parseChat, parseEmbeddings, parseResponses } from "../../src/wire/requests.ts"
 import { png } from "../admission/files.ts"
 import { quoteOf } from "../admission/model.ts"
-import { blocksOf, textOf } from "./blocks.ts"
+import { textOf } from "../support/repository.ts"
+import { blocksOf } from "./blocks.ts"
 
 /** Every amount of docs/billing.md is computed here by the gateway's own code, and no amount stands there that is not. */
 

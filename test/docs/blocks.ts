@@ -1,7 +1,4 @@
-import { readdirSync, readFileSync } from "node:fs"
-import { join } from "node:path"
-
-const ROOT = join(import.meta.dir, "../..")
+import { filesMatching, textOf } from "../support/repository.ts"
 
 export interface Block {
   /** `docs/billing.md` */
@@ -14,17 +11,7 @@ export interface Block {
   readonly section: string
 }
 
-export const pages: readonly string[] = [
-  "README.md",
-  ...readdirSync(join(ROOT, "docs"))
-    .filter((name) => name.endsWith(".md"))
-    .sort()
-    .map((name) => `docs/${name}`),
-]
-
-export function textOf(path: string): string {
-  return readFileSync(join(ROOT, path), "utf8")
-}
+export const pages: readonly string[] = ["README.md", ...filesMatching("docs/*.md")]
 
 export const CONFIGURATION_PAGE = "docs/configuration.md"
 

@@ -1,7 +1,8 @@
 import type { TSchema } from "@sinclair/typebox"
 import { ConfigFile } from "../../src/config/file.ts"
 import { EXPECTED } from "../../src/wire/fault.ts"
-import { CONFIGURATION_PAGE, textOf } from "./blocks.ts"
+import { textOf } from "../support/repository.ts"
+import { CONFIGURATION_PAGE } from "./blocks.ts"
 
 /** The tables of docs/configuration.md, one for each part of the file, made of the schema of the file. */
 

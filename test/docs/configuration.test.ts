@@ -1,14 +1,12 @@
 import { describe, expect, test } from "bun:test"
-import { readFileSync } from "node:fs"
-import { join } from "node:path"
 import { ConfigFile } from "../../src/config/file.ts"
 import { loadConfig } from "../../src/config/load.ts"
-import { CONFIGURATION_PAGE, exampleConfiguration, textOf } from "./blocks.ts"
+import { textOf } from "../support/repository.ts"
+import { CONFIGURATION_PAGE, exampleConfiguration } from "./blocks.ts"
 import { configurationPage, keysOf } from "./configuration-keys.ts"
 
 /** docs/configuration.md: its example loads, shows the defaults, and its table names the variables that the code reads. */
 
-const ROOT = join(import.meta.dir, "../..")
 const yaml = exampleConfiguration()
 const sources = {
   env: { OPENAI_API_KEY: "sk-openai", ANTHROPIC_API_KEY: "sk-anthropic" },
@@ -69,7 +67,7 @@ describe("the tables of keys", () => {
 })
 
 test("the table of variables has every one that is read, and no other", () => {
-  const code = readFileSync(join(ROOT, "src/config/environment.ts"), "utf8")
+  const code = textOf("src/config/environment.ts")
   const read = [...code.matchAll(/\b(?:plain|secret)\("([A-Z_]+)"\)/g)].map(([, name = ""]) => name)
   const page = textOf(CONFIGURATION_PAGE)
   const table = page.slice(page.indexOf("| variable |"))

@@ -1,12 +1,13 @@
 import { describe, expect, test } from "bun:test"
 import { spawnSync } from "node:child_process"
-import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
-import { tmpdir } from "node:os"
+import { existsSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import type { Config } from "../../src/config/config.ts"
 import { loadConfig } from "../../src/config/load.ts"
 import { parseDockerfile } from "../docker/image.ts"
-import { blocksOf, textOf } from "./blocks.ts"
+import { testFolder } from "../support/folder.ts"
+import { textOf } from "../support/repository.ts"
+import { blocksOf } from "./blocks.ts"
 import { isObject } from "./json-schema.ts"
 import { blocksToRun } from "./left-out.ts"
 import { referenceApp } from "./reference-app.ts"
@@ -14,7 +15,7 @@ import { referenceApp } from "./reference-app.ts"
 /** docs/deploying.md and deploy/: every variable, port, path and time there is what the code says. */
 
 const PAGE = "docs/deploying.md"
-const ROOT = join(import.meta.dir, "../..")
+const folder = testFolder()
 const blocks = blocksOf(PAGE)
 const block = (language: string, mark = ""): string =>
   blocks.find((one) => one.language === language && one.text.includes(mark))?.text ?? "none"
@@ -58,13 +59,11 @@ describe("deploy/tollgate.service", () => {
   )
 
   test.skipIf(!existsSync("/usr/bin/systemd-analyze"))("is a unit that systemd takes", () => {
-    const folder = mkdtempSync(join(tmpdir(), "tollgate-unit-"))
     const unit = join(folder, "tollgate.service")
     writeFileSync(unit, text.replace("/usr/local/bin/bun", process.execPath))
     const { status, stderr } = spawnSync("systemd-analyze", ["verify", "--man=no", unit], {
       encoding: "utf8",
     })
-    rmSync(folder, { recursive: true })
     expect({
       status,
       complaints: stderr.split("\n").filter((line) => line.includes("tollgate.service")),
@@ -255,7 +254,7 @@ describe("docs/deploying.md", () => {
   })
 
   test("the version of the image is the one of the package", () => {
-    const { version }: { version: string } = JSON.parse(readFileSync(join(ROOT, "package.json"), "utf8"))
+    const { version }: { version: string } = JSON.parse(textOf("package.json"))
     expect(block("sh", "docker run")).toContain(`tollgate:${version}`)
     expect(textOf("deploy/kubernetes.yaml")).toContain(`image: tollgate:${version}`)
   })

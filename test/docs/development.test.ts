@@ -1,15 +1,12 @@
 import { describe, expect, test } from "bun:test"
-import { existsSync, readFileSync } from "node:fs"
+import { existsSync } from "node:fs"
 import { join } from "node:path"
-import { textOf } from "./blocks.ts"
+import { ROOT, textOf } from "../support/repository.ts"
 
 /** docs/development.md: the files, scripts and versions that it names are there. */
 
-const ROOT = join(import.meta.dir, "../..")
 const page = textOf("docs/development.md")
-const manifest: { version: string; scripts: Record<string, string> } = JSON.parse(
-  readFileSync(join(ROOT, "package.json"), "utf8"),
-)
+const manifest: { version: string; scripts: Record<string, string> } = JSON.parse(textOf("package.json"))
 
 describe("docs/development.md", () => {
   test("every file and folder of the picture is there, and every folder of src is in it", () => {

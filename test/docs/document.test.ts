@@ -31,18 +31,6 @@ describe("the OpenAPI document", () => {
     expect(operations.map(({ name }) => name).sort()).toEqual(routed.sort())
   })
 
-  test("says in words what each operation does, under one of its headings", () => {
-    const tags = document.tags.map(({ name }) => name)
-    for (const { name, operation } of operations) {
-      expect([name, operation.summary, operation.description]).toEqual([
-        name,
-        expect.any(String),
-        expect.any(String),
-      ])
-      expect(tags).toContain(operation.tags?.[0] ?? "none")
-    }
-  })
-
   test("has neither /admin nor /console where there is no token (D50)", async () => {
     const closed: Document = JSON.parse(
       await (await referenceApp(null).handle(new Request("http://localhost/docs/json"))).text(),
@@ -184,10 +172,6 @@ describe("the examples of the document", () => {
       })),
     )
 
-  test("are many", () => {
-    expect(rows.length).toBeGreaterThan(100)
-  })
-
   test.each(rows)("$title fits its schema", ({ schema, value }) => {
     expect(misfit(document, schema, value)).toBeNull()
   })
@@ -202,13 +186,5 @@ describe("the examples of the document", () => {
       expect(events.pop()).toMatch(/^(?:\[DONE\]|\{"type":"(?:response\.completed|message_stop)".*\})$/)
       for (const event of events) expect(misfit(document, of.schema ?? {}, JSON.parse(event))).toBeNull()
     }
-  })
-
-  test("a value that does not fit is found", () => {
-    const schema = document.components.schemas.Error
-    expect(isObject(schema) && misfit(document, schema, { type: "error" })).toContain(
-      "must have required property",
-    )
-    expect(misfit(document, { type: "string", enum: ["a"] }, "b")).toContain("must be equal to one of")
   })
 })

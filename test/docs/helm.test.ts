@@ -1,15 +1,16 @@
 import { describe, expect, test } from "bun:test"
 import { spawnSync } from "node:child_process"
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
-import { tmpdir } from "node:os"
+import { readFileSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { loadConfig } from "../../src/config/load.ts"
-import { blocksUnder, textOf } from "./blocks.ts"
+import { testFolder } from "../support/folder.ts"
+import { ROOT, textOf } from "../support/repository.ts"
+import { blocksUnder } from "./blocks.ts"
 import { isObject } from "./json-schema.ts"
 
 /** The chart in deploy/helm: with the values of docs/deploying.md it makes the objects of deploy/kubernetes.yaml. */
 
-const ROOT = join(import.meta.dir, "../..")
+const folder = testFolder()
 const CHART = join(ROOT, "deploy/helm")
 type Values = Readonly<Record<string, unknown>>
 const yaml = (path: string): Values => mapping(Bun.YAML.parse(readFileSync(join(CHART, path), "utf8")))
@@ -81,12 +82,10 @@ const OLDEST = ["--kube-version", "1.25.0"]
 
 /** Helm's own rendering. */
 function helm(release: string, given_values: Values): string {
-  const folder = mkdtempSync(join(tmpdir(), "tollgate-helm-"))
   const file = join(folder, "values.yaml")
   writeFileSync(file, JSON.stringify(given_values))
   const args = ["template", release, CHART, "--values", file, ...OLDEST]
   const { status, stdout, stderr } = spawnSync("helm", args, { encoding: "utf8" })
-  rmSync(folder, { recursive: true })
   if (status !== 0) throw new Error(stderr)
   return stdout
 }

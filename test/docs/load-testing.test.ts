@@ -1,17 +1,9 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
-import { readFileSync } from "node:fs"
-import { join } from "node:path"
 import { Workplace } from "../process/workplace.ts"
-import { startGateway, type TestGateway } from "../support/gateway.ts"
-import {
-  chatCompletion,
-  chatWords,
-  json,
-  type Provider,
-  sse,
-  startProvider,
-  usage,
-} from "../support/provider.ts"
+import { chatModel } from "../support/gateway.ts"
+import { chatCompletion, chatWords, json, sse, usage } from "../support/provider.ts"
+import { textOf } from "../support/repository.ts"
+import { testGateway } from "../support/test-gateway.ts"
 import type { Block } from "./blocks.ts"
 import { blocksToRun, programsOf } from "./left-out.ts"
 import { Terminal } from "./shell.ts"
@@ -43,22 +35,16 @@ const TOOL_MS = 300_000
 const toolOf = ({ text }: Block): string =>
   Object.keys(FAILED).find((name) => new Set(text.split(/\s+/)).has(name)) ?? "none"
 
-let provider: Provider
-let gateway: TestGateway
-let account: Awaited<ReturnType<TestGateway["account"]>>
-let terminal: Terminal
+const told = { usage: usage(10, 5) }
+const [whole, stream] = [json(200, chatCompletion("hello", told)), sse(chatWords("hel", "lo"), told)]
+const { gateway } = await testGateway({ models: [chatModel("demo-small")] }, (exchange) =>
+  (exchange.request.body.includes('"stream":true') ? stream : whole)(exchange),
+)
+const account = await gateway.account("10")
 const place = new Workplace()
+let terminal: Terminal
 
 beforeAll(async () => {
-  provider = await startProvider()
-  const told = { usage: usage(10, 5) }
-  const [whole, stream] = [json(200, chatCompletion("hello", told)), sse(chatWords("hel", "lo"), told)]
-  provider.reply((exchange) => (exchange.request.body.includes('"stream":true') ? stream : whole)(exchange))
-  const model = { family: "chat", price: { input: "1", output: "1" }, max_output_tokens: 100 }
-  gateway = await startGateway(provider, {
-    models: [{ ...model, name: "demo-small", upstreams: [{ use: "first", model: "upstream-model" }] }],
-  })
-  account = await gateway.account("10")
   const words = { "tg_live_…": account.key, "10s": "1s", "-t 10 ": "-t 1 ", "seconds=10": "seconds=1" }
   terminal = new Terminal({
     folder: place.folder,
@@ -69,11 +55,7 @@ beforeAll(async () => {
 })
 afterAll(async () => {
   await terminal.close()
-  const { violations } = await gateway.audit()
-  await gateway.stop()
-  await provider.stop()
   await place.clear()
-  expect(violations).toEqual([])
 })
 
 describe("docs/load-testing.md", () => {
@@ -106,9 +88,7 @@ describe("docs/load-testing.md", () => {
       fetch(`${gateway.url}/v1/models`, { headers }),
     ]
     expect((await Promise.all(asked)).map(({ status }) => status)).toEqual([200, 200, 200])
-    const script = /call\.js <<'END'\n([\s\S]*?)\nEND/.exec(
-      readFileSync(join(import.meta.dir, "../..", PAGE), "utf8"),
-    )
+    const script = /call\.js <<'END'\n([\s\S]*?)\nEND/.exec(textOf(PAGE))
     const { exports, imports } = new Bun.Transpiler({ loader: "js" }).scan(script?.[1] ?? "")
     expect([exports, imports.map(({ path }) => path)]).toEqual([
       ["default", "options"],

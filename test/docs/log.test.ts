@@ -4,7 +4,7 @@ import { join } from "node:path"
 import { endings, failures } from "../../src/wire/call.ts"
 import { testHarness } from "../http/harness.ts"
 import { json } from "../support/provider.ts"
-import { textOf } from "./blocks.ts"
+import { textOf } from "../support/repository.ts"
 
 const harness = await testHarness()
 

@@ -7,7 +7,8 @@ import { existingPlace } from "../../src/embedded/place.ts"
 import { Workplace } from "../process/workplace.ts"
 import { GATEWAY_FILE } from "../support/programs.ts"
 import { chatCompletion, json, startProvider, usage } from "../support/provider.ts"
-import { type Block, blocksOf, pages, textOf } from "./blocks.ts"
+import { ROOT, textOf } from "../support/repository.ts"
+import { type Block, blocksOf, pages } from "./blocks.ts"
 import { blocksToRun, LEFT_OUT, programsOf } from "./left-out.ts"
 import { packageOf, pythonComplaint, pythonHas } from "./python.ts"
 import { type Document, entriesOf, errorsOf } from "./reference.ts"
@@ -17,8 +18,6 @@ import { type Place, shell, Terminal } from "./shell.ts"
  * Every block of code in the README and in docs/ is run or checked: here, in the order of its page and in one shell beside a demo
  * that all pages share, or by the test of its page.
  */
-
-const ROOT = join(import.meta.dir, "../..")
 
 /** Pages whose blocks have a test of their own, which names the page. */
 const ELSEWHERE: Readonly<Record<string, string>> = {

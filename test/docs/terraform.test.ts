@@ -1,10 +1,11 @@
-import { afterAll, beforeAll, expect, test } from "bun:test"
+import { afterAll, expect, test } from "bun:test"
 import { cpSync, rmSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { Workplace } from "../process/workplace.ts"
-import { ADMIN_TOKEN, startGateway, type TestGateway } from "../support/gateway.ts"
-import { type Provider, startProvider } from "../support/provider.ts"
-import { blocksUnder, textOf } from "./blocks.ts"
+import { ADMIN_TOKEN } from "../support/gateway.ts"
+import { textOf } from "../support/repository.ts"
+import { testGateway } from "../support/test-gateway.ts"
+import { blocksUnder } from "./blocks.ts"
 import { referenceApp } from "./reference-app.ts"
 import { play } from "./shell.ts"
 
@@ -14,20 +15,11 @@ const PAGE = "docs/deploying.md"
 const has_terraform = Bun.which("terraform") !== null && Bun.which("curl") !== null
 if (!has_terraform) console.warn("SKIPPED: no terraform, so its file is not applied")
 
-let provider: Provider
-let gateway: TestGateway
+const { gateway } = await testGateway()
 const place = new Workplace()
 const folder = join(place.folder, "deploy/terraform")
 
-beforeAll(async () => {
-  provider = await startProvider()
-  gateway = await startGateway(provider)
-})
-afterAll(async () => {
-  await gateway.stop()
-  await provider.stop()
-  await place.clear()
-})
+afterAll(() => place.clear())
 
 interface Named {
   readonly id: string

@@ -8,12 +8,12 @@ import { findPlace } from "../../src/embedded/place.ts"
 import { findPrograms } from "../../src/embedded/programs.ts"
 import { connect } from "../../src/ledger/database/address.ts"
 import { Shell } from "../cli/command.ts"
-import { textOf } from "../docs/blocks.ts"
 import { Workplace } from "../process/workplace.ts"
 import { freePort } from "../support/free-port.ts"
 import { chat, configFor, untilIs } from "../support/gateway.ts"
 import { operatorOf } from "../support/operator.ts"
 import { HELLO, type Provider, startProvider } from "../support/provider.ts"
+import { textOf } from "../support/repository.ts"
 import { certificates } from "../upstream/certificates.ts"
 
 /** TLS to a real Postgres: both drivers do what docs/deploying.md says of each `sslmode`. */

@@ -1,20 +1,19 @@
-import { afterAll, describe, expect, test } from "bun:test"
+import { describe, expect, test } from "bun:test"
 import { spawnSync } from "node:child_process"
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
-import { tmpdir } from "node:os"
+import { readFileSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { Type } from "@sinclair/typebox"
 import { Value } from "@sinclair/typebox/value"
+import { testFolder } from "../support/folder.ts"
+import { ROOT, textOf } from "../support/repository.ts"
 import { everything } from "./everything.ts"
 import { type Family, parseExposition } from "./exposition.ts"
 
 /** The alerts and the dashboard in deploy/: they ask for metrics that there are, in words that Prometheus takes. */
 
-const ROOT = join(import.meta.dir, "../..")
 const ALERTS = join(ROOT, "deploy/prometheus/alerts.yaml")
 const families: readonly Family[] = parseExposition(await everything().print())
-const folder = mkdtempSync(join(tmpdir(), "tollgate-alerts-"))
-afterAll(() => rmSync(folder, { recursive: true }))
+const folder = testFolder()
 
 const Rules = Type.Object({
   groups: Type.Array(
@@ -44,10 +43,7 @@ const Dashboard = Type.Object({
     }),
   ),
 })
-const { panels } = Value.Parse(
-  Dashboard,
-  JSON.parse(readFileSync(join(ROOT, "deploy/grafana/dashboard.json"), "utf8")),
-)
+const { panels } = Value.Parse(Dashboard, JSON.parse(textOf("deploy/grafana/dashboard.json")))
 
 /** What a query names that is no metric of ours, or a label or a value of `code` that its metric does not have. */
 function unknownIn(query: string): string[] {
@@ -174,7 +170,7 @@ test.skipIf(!has_promtool)("each alert fires by what it is for, and none for a q
 })
 
 test("D53 docs/metrics.md says what to do about each alert, and about no other", () => {
-  const page = readFileSync(join(ROOT, "docs/metrics.md"), "utf8")
+  const page = textOf("docs/metrics.md")
   const named = [...page.matchAll(/^\| `(Tollgate\w+)` \| (page|ticket) \|/gm)].map(
     ([, alert, severity]) => `${alert} ${severity}`,
   )

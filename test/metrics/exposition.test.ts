@@ -1,8 +1,7 @@
 import { describe, expect, test } from "bun:test"
-import { readFileSync } from "node:fs"
-import { join } from "node:path"
 import { createMetrics } from "../../src/metrics/metrics.ts"
 import { mergeMetrics } from "../../src/workers/supervisor.ts"
+import { textOf } from "../support/repository.ts"
 import { everything } from "./everything.ts"
 import { lint, parseExposition } from "./exposition.ts"
 
@@ -32,7 +31,7 @@ describe("D53 what is printed", () => {
 })
 
 describe("D53 docs/metrics.md", () => {
-  const page = readFileSync(join(import.meta.dir, "../../docs/metrics.md"), "utf8")
+  const page = textOf("docs/metrics.md")
 
   test("has a row for every metric that there is, with its labels and its help, and for no other", async () => {
     const rows = page.split("\n").filter((line) => /^\| `\w+` \| (?:counter|gauge|histogram) \|/.test(line))

@@ -1,9 +1,6 @@
 import { describe, expect, test } from "bun:test"
-import { readFileSync } from "node:fs"
-import { join } from "node:path"
+import { textOf } from "../support/repository.ts"
 
-const ROOT = join(import.meta.dir, "../..")
-const textOf = (path: string) => readFileSync(join(ROOT, path), "utf8")
 const page = textOf("docs/traces.md")
 
 /** What stands in backticks in the first cells of the table that begins with `head`. */

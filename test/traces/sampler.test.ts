@@ -45,12 +45,4 @@ describe("D54 which traces are recorded", () => {
       expect(isSampled({ parent_based: false, ratio: 0 }, said.trace_id, said)).toBe(false)
     }
   })
-
-  test("ids are as long as W3C has them, and never the same", () => {
-    const ids = Array.from({ length: 5_000 }, () => [newTraceId(), newSpanId()])
-    expect(new Set(ids.flat()).size).toBe(10_000)
-    expect(
-      ids.filter(([trace = "", span = ""]) => !/^[0-9a-f]{32}$/.test(trace) || !/^[0-9a-f]{16}$/.test(span)),
-    ).toEqual([])
-  })
 })
