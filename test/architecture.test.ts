@@ -236,6 +236,7 @@ const ARROWS: Readonly<Record<string, readonly string[]>> = {
     "src/upstream/",
     "src/usage/",
     "src/start/setup.ts",
+    "src/start/banner.ts",
     "src/start/paint.ts",
     "src/demo/access.ts",
     "package.json",

@@ -1,4 +1,5 @@
 import type { Command } from "commander"
+import { quoted } from "../start/banner.ts"
 
 const INSTALL: Readonly<Record<string, string>> = {
   bash: "tollgate completion bash > ~/.local/share/bash-completion/completions/tollgate",
@@ -117,9 +118,4 @@ function fishScript(spots: readonly Spot[]): string {
     })
   })
   return `complete -c tollgate -f\n${lines.join("\n")}`
-}
-
-/** One word of a POSIX shell, whatever is in `text`. */
-function quoted(text: string): string {
-  return `'${text.replaceAll("'", `'\\''`)}'`
 }

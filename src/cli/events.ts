@@ -51,13 +51,20 @@ export const events = adminCommand({
 /** All events that there are now. A page can be short before the last, so the end is an empty one. */
 async function all(context: AdminContext, query: Query): Promise<FeedLine[]> {
   const data: FeedLine[] = []
-  let next_query = query
-  for (;;) {
-    const page = await linesOf(context, { ...next_query, limit: String(MAX_EVENTS) })
-    const cursor = page.at(-1)?.cursor
-    if (cursor === undefined) return data
+  for await (const page of pages(context, { ...query, limit: String(MAX_EVENTS) })) {
+    if (page.length === 0) break
     data.push(...page)
-    next_query = { ...query, from: undefined, after: cursor }
+  }
+  return data
+}
+
+/** Page after page, without end: a page can be empty, and the next one not. */
+async function* pages(context: AdminContext, query: Query): AsyncGenerator<FeedLine[]> {
+  for (let next = query; ; ) {
+    const page = await linesOf(context, next)
+    yield page
+    const cursor = page.at(-1)?.cursor
+    if (cursor !== undefined) next = { ...query, from: undefined, after: cursor }
   }
 }
 
@@ -80,14 +87,9 @@ function showEvents(context: AdminContext, data: readonly FeedLine[], query: Que
   if (next !== null) context.remark(`The feed continues with: --after ${next}`)
 }
 
-async function followed(context: AdminContext, query: Query): Promise<never> {
-  let next_query = query
-  for (;;) {
-    const lines = await linesOf(context, { ...next_query, wait: WAIT_S })
-    for (const line of lines) context.screen.print(JSON.stringify(line))
-    const cursor = lines.at(-1)?.cursor
-    if (cursor !== undefined) next_query = { ...query, from: undefined, after: cursor }
-  }
+async function followed(context: AdminContext, query: Query): Promise<void> {
+  for await (const page of pages(context, { ...query, wait: WAIT_S }))
+    for (const line of page) context.screen.print(JSON.stringify(line))
 }
 
 function linesOf({ client }: AdminContext, query: Query): Promise<FeedLine[]> {

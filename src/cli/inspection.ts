@@ -12,11 +12,13 @@ import { errorCode } from "../ledger/database/database-errors.ts"
 import { readUnfit } from "../ledger/database/fitness.ts"
 import { readVersion, type Version } from "../ledger/database/migration.ts"
 import { IdentityProvider, SignInRefused } from "../oidc/identity-provider.ts"
+import { addressOf } from "../start/banner.ts"
 import { configPath, configuredShards, readConfig } from "../start/setup.ts"
 import { isObject } from "../wire/usage.ts"
 import { reasonOf } from "./cli-error.ts"
 import { type Finding, type FindingVerdict, finding } from "./finding.ts"
 import { inspectUpstreams } from "./inspect-upstreams.ts"
+import { counted } from "./screen.ts"
 
 /** Checks what the gateway needs to start, without changes. `calls`: also makes a call for each model. */
 export async function inspect(sources: Sources, calls: boolean): Promise<Finding[]> {
@@ -62,9 +64,8 @@ function readFile(env: Environment, sources: Sources): Config | null {
 
 function configWords({ config_path }: Environment, config: Config | null): string {
   if (config === null) return "none, so the gateway will start as a demo"
-  const several = (number: number, what: string) => `${number} ${what}${number === 1 ? "" : "s"}`
   const { models, upstreams } = config
-  return `${config_path ?? "tollgate.yaml"}: ${several(models.length, "model")}, ${several(upstreams.length, "upstream")}`
+  return `${config_path ?? "tollgate.yaml"}: ${counted(models.length, "model")}, ${counted(upstreams.length, "upstream")}`
 }
 
 /** True if `/admin` is protected (D39). The demo creates its own token. */
@@ -209,9 +210,8 @@ async function listening(
 }
 
 async function isGateway(host: string, port: number): Promise<boolean> {
-  const shown = { "0.0.0.0": "127.0.0.1", "::": "[::1]" }[host] ?? (host.includes(":") ? `[${host}]` : host)
   try {
-    const answer = await fetch(`http://${shown}:${port}/livez`, { signal: AbortSignal.timeout(2_000) })
+    const answer = await fetch(`${addressOf(host, port)}/livez`, { signal: AbortSignal.timeout(2_000) })
     const body: unknown = await answer.json()
     return answer.headers.has("x-request-id") && isObject(body) && body.status === "alive"
   } catch {

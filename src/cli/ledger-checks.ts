@@ -22,7 +22,7 @@ import type { Query } from "./admin-client.ts"
 import { type AdminContext, adminCommand, listCommand, partsOf } from "./admin-command.ts"
 import { CliError, UsageError } from "./cli-error.ts"
 import { moment } from "./moment.ts"
-import { type Column, columnsOf, count, type Screen, table, usd } from "./screen.ts"
+import { type Column, columnsOf, count, counted, type Screen, table, usd } from "./screen.ts"
 
 const REMARK_MS = 5_000
 
@@ -43,10 +43,7 @@ export const audit = adminCommand({
     const found = await followed(context, { full: String(full), share: fast ? "100" : "10" })
     context.show(found, () => auditText(found, context.screen))
     const { length } = found.violations
-    if (length > 0)
-      throw new CliError(
-        `the ledger does not match its journal in ${length === 1 ? "1 place" : `${length} places`}`,
-      )
+    if (length > 0) throw new CliError(`the ledger does not match its journal in ${counted(length, "place")}`)
   },
 })
 
@@ -72,8 +69,7 @@ const violationColumn = columnsOf(Violation)
 const monthColumn = columnsOf(MonthBody)
 
 function auditText({ checked_at, accounts, open_holds, violations }: AuditBody, screen: Screen): string {
-  const some = (number: number, what: string) => `${count(number)} ${what}${number === 1 ? "" : "s"}`
-  const looked = `${some(accounts, "account")}, ${some(open_holds, "open hold")}, at ${moment(checked_at)}`
+  const looked = `${counted(accounts, "account")}, ${counted(open_holds, "open hold")}, at ${moment(checked_at)}`
   if (violations.length === 0)
     return `${screen.paint("green", "✓")} The ledger matches its journal: ${looked}.`
   const columns = [

@@ -3,7 +3,7 @@ import { roles } from "../wire/roles.ts"
 import { type AdminContext, adminCommand, listAll, listCommand } from "./admin-command.ts"
 import { UsageError } from "./cli-error.ts"
 import type { Group } from "./command.ts"
-import { columnsOf } from "./screen.ts"
+import { columnsOf, counted } from "./screen.ts"
 import { idNamed, timeAhead, timeOf } from "./typed-words.ts"
 
 /** `tollgate operators`, people and programs with tokens of their own (D101), and `tollgate log`, their changes (D102). */
@@ -73,7 +73,7 @@ export const operators: Group = {
       async run({ name }, context) {
         const found = await context.client.post("/sessions/end", { actor: name }, EndedSessionsBody)
         const { ended } = found
-        context.show(found, () => `Ended ${ended} ${ended === 1 ? "session" : "sessions"} of ${name}.`)
+        context.show(found, () => `Ended ${counted(ended, "session")} of ${name}.`)
       },
     }),
   },

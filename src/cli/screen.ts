@@ -169,6 +169,11 @@ export function usd(amount: string): string {
   return `${whole}.${fraction.padEnd(2, "0")}`
 }
 
+/** `1 call`, `2,417 calls`. */
+export function counted(number: number, noun: string): string {
+  return `${count(number)} ${noun}${number === 1 ? "" : "s"}`
+}
+
 /** Whole numbers in groups of three digits: `2,417`. */
 export function count(number: number): string {
   return groupDigits(number.toString())

@@ -112,7 +112,7 @@ function indented(lines: readonly string[]): string {
 }
 
 /** `text` quoted as one word of a POSIX shell. */
-function quoted(text: string): string {
+export function quoted(text: string): string {
   return `'${text.replaceAll("'", `'\\''`)}'`
 }
 

@@ -1,5 +1,6 @@
 import fc from "fast-check"
-import { isObject, type Schema } from "./json-schema.ts"
+import { isObject } from "../../src/wire/usage.ts"
+import type { Schema } from "./json-schema.ts"
 
 /** Random values that fit a schema of the document. A part without a type is left out, or has the value of its example. */
 export function randomValue(schema: Schema): fc.Arbitrary<unknown> {

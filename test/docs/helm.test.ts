@@ -3,10 +3,10 @@ import { spawnSync } from "node:child_process"
 import { readFileSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { loadConfig } from "../../src/config/load.ts"
+import { isObject } from "../../src/wire/usage.ts"
 import { testFolder } from "../support/folder.ts"
 import { ROOT, textOf } from "../support/repository.ts"
 import { blocksUnder } from "./blocks.ts"
-import { isObject } from "./json-schema.ts"
 
 /** The chart in deploy/helm: with the values of docs/deploying.md it makes the objects of deploy/kubernetes.yaml. */
 

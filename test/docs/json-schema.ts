@@ -1,5 +1,6 @@
 import { Ajv, type ValidateFunction } from "ajv"
 import formats from "ajv-formats"
+import { isObject } from "../../src/wire/usage.ts"
 
 /** A schema of the OpenAPI document, as far as it uses keywords. */
 export type Schema = Readonly<Record<string, unknown>>
@@ -41,8 +42,4 @@ function readable(text: string): Schema {
     return { ...rest, anyOf: [...part.anyOf, { enum: [null] }] }
   })
   return isObject(schema) ? schema : {}
-}
-
-export function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === "object" && value !== null && !Array.isArray(value)
 }

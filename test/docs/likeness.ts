@@ -1,4 +1,5 @@
-import { type Document, isObject, misfit, type Schema } from "./json-schema.ts"
+import { isObject } from "../../src/wire/usage.ts"
+import { type Document, misfit, type Schema } from "./json-schema.ts"
 
 /** Written by a background task, up to a second after the call: null or a time, whatever the example has. */
 const WRITTEN_LATER = "last_used_at"

@@ -1,7 +1,8 @@
 import { expect, test } from "bun:test"
 import fc from "fast-check"
+import { isObject } from "../../src/wire/usage.ts"
 import { randomValue } from "./bodies.ts"
-import { isObject, misfit, type Schema } from "./json-schema.ts"
+import { misfit, type Schema } from "./json-schema.ts"
 import { testStage } from "./stage.ts"
 
 const RUNS = Number(process.env.SCHEMA_CASES ?? 150)

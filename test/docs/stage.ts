@@ -5,12 +5,12 @@ import { respond } from "../../src/demo/responses.ts"
 import { PrefixCache, promptTokens } from "../../src/demo/tokens.ts"
 import { parseUsd, printUsd } from "../../src/money.ts"
 import type { Role } from "../../src/wire/roles.ts"
+import { isObject, parseJson } from "../../src/wire/usage.ts"
 import { ADMIN_TOKEN, type ConfigChanges, endSound, startGateway } from "../support/gateway.ts"
 import { type Exchange, json, startProvider } from "../support/provider.ts"
 import { postJson } from "../support/request.ts"
 import { ofFile } from "../support/test-gateway.ts"
 import { exampleConfiguration } from "./blocks.ts"
-import { isObject } from "./json-schema.ts"
 import { type Document, type Entry, entriesOf } from "./reference.ts"
 
 export interface Answer {
@@ -303,13 +303,5 @@ function pathOf({ name, path, operation }: Entry, world: World, id?: string): st
 export async function read(response: Response): Promise<Answer> {
   const text = await response.text()
   const [type = ""] = (response.headers.get("content-type") ?? "").split(";")
-  return { status: response.status, headers: response.headers, type, text, json: jsonOf(text) }
-}
-
-function jsonOf(text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch {
-    return undefined
-  }
+  return { status: response.status, headers: response.headers, type, text, json: parseJson(text) }
 }

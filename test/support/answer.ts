@@ -1,3 +1,5 @@
+import { parseJson } from "../../src/wire/usage.ts"
+
 /** An answer, read from the bytes of its socket. */
 export interface Answer {
   readonly status: number
@@ -12,12 +14,6 @@ export interface Answer {
   readonly whole: boolean
 }
 
-interface Body {
-  readonly bytes: Buffer
-  /** Where it ends, or null while it has not come whole. */
-  readonly end: number | null
-}
-
 /**
  * What `received` begins with, as far as it came, and how many bytes a whole answer took; null while its head is not
  * complete. An answer without framing has no body.
@@ -26,52 +22,64 @@ export function parseAnswer(
   received: Buffer,
   method = "GET",
 ): { readonly answer: Answer; readonly consumed: number } | null {
-  const head_end = received.indexOf("\r\n\r\n")
-  if (head_end < 0) return null
-  const [start = "", ...lines] = received.toString("latin1", 0, head_end).split("\r\n")
-  const headers: Record<string, string> = {}
-  for (const line of lines) {
-    const colon = line.indexOf(":")
-    const name = line.slice(0, colon).toLowerCase()
-    const value = line.slice(colon + 1).trim()
-    headers[name] = name in headers ? `${headers[name]}, ${value}` : value
-  }
+  const message = parseMessage(received)
+  if (message === null) return null
+  const { start, headers } = message
   const status = Number(start.split(" ")[1])
-  const rest = received.subarray(head_end + 4)
-  const { bytes, end } =
-    method === "HEAD" || status === 204 ? { bytes: Buffer.alloc(0), end: 0 } : bodyOf(rest, headers)
+  const is_bare = method === "HEAD" || status === 204
+  const { bytes, end } = is_bare ? { bytes: Buffer.alloc(0), end: message.body_start } : message
   const body = bytes.toString()
   const whole = end !== null
   const json = whole ? parseJson(body) : undefined
-  return { answer: { status, headers, body, bytes, json, whole }, consumed: head_end + 4 + (end ?? 0) }
+  return { answer: { status, headers, body, bytes, json, whole }, consumed: end ?? message.body_start }
 }
 
-function bodyOf(rest: Buffer, headers: Readonly<Record<string, string>>): Body {
-  if (headers["transfer-encoding"] === "chunked") return dechunked(rest)
-  const length = Number(headers["content-length"] ?? 0)
-  return { bytes: rest.subarray(0, length), end: rest.length < length ? null : length }
-}
-
-/** The body of a chunked answer as far as it came, an unfinished chunk included. */
-function dechunked(rest: Buffer): Body {
-  const pieces: Buffer[] = []
-  const unfinished = (): Body => ({ bytes: Buffer.concat(pieces), end: null })
-  for (let at = 0; ; ) {
-    const line_end = rest.indexOf("\r\n", at)
-    if (line_end < 0) return unfinished()
-    const size = Number.parseInt(rest.toString("latin1", at, line_end), 16)
-    const end = line_end + 2 + size + 2
-    pieces.push(rest.subarray(line_end + 2, line_end + 2 + size))
-    if (rest.length < end) return unfinished()
-    if (size === 0) return { bytes: Buffer.concat(pieces), end }
-    at = end
+/** A message of RFC 9112 at the start of `received`, its body as far as it came; null while its head is not complete. */
+export function parseMessage(received: Buffer) {
+  const head_end = received.indexOf("\r\n\r\n")
+  if (head_end < 0) return null
+  const [start = "", ...lines] = received.toString("latin1", 0, head_end).split("\r\n")
+  const raw_headers = lines.map((line): [string, string] => {
+    const colon = line.indexOf(":")
+    return [line.slice(0, colon), line.slice(colon + 1).trim()]
+  })
+  const headers: Record<string, string> = {}
+  for (const [name, value] of raw_headers) {
+    const key = name.toLowerCase()
+    headers[key] = key in headers ? `${headers[key]}, ${value}` : value
   }
+  const body_start = head_end + 4
+  const body = /chunked/i.test(headers["transfer-encoding"] ?? "")
+    ? dechunked(received, body_start)
+    : sized(received, body_start, Number(headers["content-length"] ?? 0))
+  return { start, raw_headers, headers, body_start, ...body }
 }
 
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch {
-    return undefined
+interface Body {
+  readonly bytes: Buffer
+  /** Where it ends; null while it has not come whole. */
+  readonly end: number | null
+  /** The number of bytes before which it is not worth looking again. */
+  readonly needed: number
+}
+
+function sized(received: Buffer, start: number, length: number): Body {
+  const needed = start + length
+  return { bytes: received.subarray(start, needed), end: received.length < needed ? null : needed, needed }
+}
+
+/** The body of a chunked message as far as it came, an unfinished chunk included. */
+function dechunked(received: Buffer, start: number): Body {
+  const pieces: Buffer[] = []
+  for (let at = start; ; ) {
+    const line_end = received.indexOf("\r\n", at)
+    if (line_end < 0) return { bytes: Buffer.concat(pieces), end: null, needed: received.length + 1 }
+    const size = Number.parseInt(received.toString("latin1", at, line_end), 16)
+    const data = line_end + 2
+    const needed = data + size + 2
+    pieces.push(received.subarray(data, data + size))
+    if (received.length < needed) return { bytes: Buffer.concat(pieces), end: null, needed }
+    if (size === 0) return { bytes: Buffer.concat(pieces), end: needed, needed }
+    at = needed
   }
 }

@@ -1,4 +1,6 @@
 import { createServer, type Server, type Socket } from "node:net"
+import { parseJson } from "../../src/wire/usage.ts"
+import { parseMessage } from "./answer.ts"
 
 /**
  * A provider made of raw sockets: a test says byte by byte what it answers, and it keeps its own record of what it was asked and
@@ -279,29 +281,16 @@ function drained(socket: Socket): Promise<void> {
   return new Promise((resolve) => socket.once("drain", resolve))
 }
 
-/** One request of RFC 9112 from the start of `received`, or how many bytes there must be before it is worth looking again. */
+/** One request from the start of `received`, or how many bytes there must be before it is worth looking again. */
 function parseRequest(received: Buffer, connection: number) {
-  const head_end = received.indexOf("\r\n\r\n")
-  if (head_end < 0) return received.length + 1
-  const [start = "", ...lines] = received.toString("latin1", 0, head_end).split("\r\n")
+  const message = parseMessage(received)
+  if (message === null) return received.length + 1
+  if (message.end === null) return message.needed
+  const { start, raw_headers, headers } = message
   const [method = "", path = ""] = start.split(" ")
-  const raw_headers = lines.map((line): [string, string] => {
-    const colon = line.indexOf(":")
-    return [line.slice(0, colon), line.slice(colon + 1).trim()]
-  })
-  const headers: Record<string, string> = {}
-  for (const [name, value] of raw_headers) {
-    const key = name.toLowerCase()
-    headers[key] = key in headers ? `${headers[key]}, ${value}` : value
-  }
-  const body_start = head_end + 4
-  const framed = /chunked/i.test(headers["transfer-encoding"] ?? "")
-    ? parseChunked(received, body_start)
-    : parseLength(received, body_start, Number(headers["content-length"] ?? 0))
-  if (typeof framed === "number") return framed
-  const body = framed.body.toString()
+  const body = message.bytes.toString()
   return {
-    consumed: framed.end,
+    consumed: message.end,
     request: {
       method,
       path,
@@ -312,39 +301,6 @@ function parseRequest(received: Buffer, connection: number) {
       arrived_ms: performance.now(),
       connection,
     },
-  }
-}
-
-interface Framed {
-  readonly body: Buffer
-  readonly end: number
-}
-
-function parseLength(received: Buffer, start: number, length: number): Framed | number {
-  const end = start + length
-  return received.length < end ? end : { body: received.subarray(start, end), end }
-}
-
-function parseChunked(received: Buffer, start: number): Framed | number {
-  const pieces: Buffer[] = []
-  for (let at = start; ; ) {
-    const line_end = received.indexOf("\r\n", at)
-    if (line_end < 0) return received.length + 1
-    const size = Number.parseInt(received.toString("latin1", at, line_end), 16)
-    const data = line_end + 2
-    const end = data + size + 2
-    if (received.length < end) return end
-    if (size === 0) return { body: Buffer.concat(pieces), end }
-    pieces.push(received.subarray(data, data + size))
-    at = end
-  }
-}
-
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch {
-    return undefined
   }
 }
 
