@@ -76,8 +76,8 @@ export interface RelayOptions extends UsageWishes {
   turn(bytes: number): Promise<void> | null
   /** The event that the client is sent when a stream breaks after output (D10). */
   errorEvent(ending: Ending, data: string | null): Uint8Array
-  /** An event in which the provider reports a failure, without its credential (D17). */
-  withoutSecret(parts: readonly Uint8Array[]): readonly Uint8Array[]
+  /** An event in which the provider reports a failure, without its credential (D17). Null if it must not be shown. */
+  withoutSecret(parts: readonly Uint8Array[]): readonly Uint8Array[] | null
   /** Lets a source that is past its last event end by itself, so that its connection is used again. */
   finishSource(): void
   /** Ends the client's connection. */

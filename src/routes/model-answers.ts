@@ -260,7 +260,7 @@ class RelayedCall implements RelayOptions {
     return this.form.errorEvent(errorOf(ending, data, this.#upstream), this.#call.hold.id)
   }
 
-  withoutSecret(parts: readonly Uint8Array[]): readonly Uint8Array[] {
+  withoutSecret(parts: readonly Uint8Array[]): readonly Uint8Array[] | null {
     return withoutSecret(parts, this.#upstream)
   }
 
@@ -289,10 +289,14 @@ class RelayedCall implements RelayOptions {
   }
 }
 
-/** Removes the upstream's secrets from the bytes of an event (D17). */
-function withoutSecret(parts: readonly Uint8Array[], { secrets }: Upstream): readonly Uint8Array[] {
+/** Removes the upstream's secrets from the bytes of an event (D17). Null if it has some and is too long to replace them in time. */
+export function withoutSecret(
+  parts: readonly Uint8Array[],
+  { secrets }: Pick<Upstream, "secrets">,
+): readonly Uint8Array[] | null {
   const bytes = Buffer.concat(parts)
   if (!secrets.some((secret) => secret !== "" && bytes.includes(secret))) return parts
+  if (bytes.byteLength > LARGE_BYTES) return null
   return [Buffer.from(redacted(bytes.toString(), secrets))]
 }
 

@@ -107,20 +107,27 @@ const FIELD_PATH = /^[A-Za-z_][A-Za-z0-9_.[\]-]{0,127}$/
 /** The message and the identifiers of a provider's error body, without the credential. Nothing else of it is shown. */
 function shownFields({ body, secrets }: Pick<ProviderRefusal, "body" | "secrets">) {
   const { message, type, code, param } = errorObject(body)
+  const text = typeof message === "string" ? cleaned(message, secrets) : ""
   const shown = {
     ...(isClean(code, IDENTIFIER, secrets) && { code }),
     ...(isClean(type, IDENTIFIER, secrets) && { type }),
   }
   return {
-    ...(typeof message === "string" && message.trim() !== "" && { message: cleaned(message, secrets) }),
+    ...(text.trim() !== "" && { message: text }),
     ...(isClean(param, FIELD_PATH, secrets) && { param }),
     shown,
   }
 }
 
+/** Of a message, which may have megabytes. */
+const READ_CHARACTERS = 65_536
+
 /** Redacts before it truncates, so that no part of a credential is left. */
 function cleaned(message: string, secrets: readonly string[]): string {
-  const text = redacted(message, secrets)
+  const read = redacted(message.slice(0, READ_CHARACTERS), secrets)
+  // Its end may be a part of a credential.
+  const cut = message.length > READ_CHARACTERS ? Math.max(...secrets.map(({ length }) => length), 0) : 0
+  const text = read.slice(0, read.length - cut)
   return text.length <= MAX_MESSAGE_CHARACTERS
     ? text
     : [...text.slice(0, 2 * MAX_MESSAGE_CHARACTERS)].slice(0, MAX_MESSAGE_CHARACTERS).join("")

@@ -7,7 +7,7 @@ import { loadConfig } from "../../src/config/load.ts"
 import { GatewayError } from "../../src/errors.ts"
 import { openLedger } from "../../src/ledger/sharded-ledger.ts"
 import { chat, chatEvents } from "../../src/operations/chat.ts"
-import { answerStream } from "../../src/routes/model-answers.ts"
+import { answerStream, withoutSecret } from "../../src/routes/model-answers.ts"
 import { AnswerWait } from "../../src/upstream/answer-wait.ts"
 import { Fields } from "../../src/upstream/http/answer-parser.ts"
 import { Exchange } from "../../src/upstream/http/exchange.ts"
@@ -93,4 +93,16 @@ test("rule 6, D31 a stream whose total timeout is over when its headers are in e
   ])
   await ledger.stop()
   await db.close()
+})
+
+test("D17 a failed event that repeats the credential is shown without it, and not at all if it is long", () => {
+  const secrets = ["sk-canary"]
+  const shown = (text: string) => {
+    const parts = withoutSecret([Buffer.from(text)], { secrets })
+    return parts && Buffer.concat([...parts]).toString()
+  }
+  const long = "x".repeat(65_536)
+  expect(shown("a sk-canary b")).toBe("a [redacted] b")
+  expect(shown(`${long} sk-canary`)).toBeNull()
+  expect(shown(long)).toBe(long)
 })

@@ -49,6 +49,20 @@ const AWAY = {
   code: "upstream_unavailable",
 }
 
+test("D17 a long message is cut before it is searched, and shows no part of a credential", () => {
+  const long = "sk-".repeat(3_000)
+  const messages = [`${"x".repeat(65_530)}${long}${"x".repeat(8 * 1024 ** 2)}`, `${long.repeat(20)}x`]
+  for (const message of messages) {
+    const error = refusalError({
+      status: 400,
+      retry_after: null,
+      body: JSON.stringify({ error: { message } }),
+      secrets: [long],
+    })
+    expect(errorBody(error, "id-1").error.message).not.toContain("sk-")
+  }
+})
+
 describe("D17 what a client is told of a refusal", () => {
   const rows: [theirs: number, ours: number, told: Omit<ReturnType<typeof told>, "status">][] = [
     [400, 400, SPOKEN],
