@@ -220,7 +220,7 @@ export const catalogue = {
     message: "The gateway is at capacity. Retry in a few seconds.",
     retry_after_s: 1,
     cause:
-      "The process has `limits.in_flight` calls in progress, or no memory left for the body (`limits.memory`), or the account has its share of either, or too many reads of the account, operator tokens or sign-ins wait, or the gateway shut down before the provider answered.",
+      "The process has `limits.in_flight` calls in progress, or no memory left for the body or the answer (`limits.memory`), or the account has its share of either, or too many reads of the account, operator tokens or sign-ins wait, or the gateway shut down before the provider answered.",
     cure: "Retry after `retry-after`; SDKs do this automatically. The operator can add workers or raise the limit.",
   },
   ledger_unavailable: {

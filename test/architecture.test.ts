@@ -225,6 +225,7 @@ const ARROWS: Readonly<Record<string, readonly string[]>> = {
   "src/console/": COMMON,
   "src/cli/": [
     ...COMMON,
+    "src/admission/memory.ts",
     "src/config/",
     "src/ledger/",
     "src/embedded/",

@@ -60,6 +60,11 @@ export class Memory {
     return new AnswerMemory(this, account_id, this.#limitOf(limits))
   }
 
+  /** For an answer that is made whole before it is sent (D113). */
+  made(account_id: string, limits: Limits): MadeAnswerMemory {
+    return new MadeAnswerMemory(this, account_id, this.#limitOf(limits))
+  }
+
   #limitOf({ memory_bytes, body_bytes }: Limits): number {
     return memory_bytes ?? Math.max(this.#default_bytes, COPIES * body_bytes)
   }
@@ -92,6 +97,15 @@ export class Memory {
     const has_little = share.of(account_id) + bytes <= limit_bytes * LITTLE
     const is_alone = this.#reading === (is_reading ? 1 : 0) && share.used <= limit_bytes * ONE_BY_ONE
     if (!has_little && !is_alone && !share.has(account_id, bytes, limit_bytes)) return false
+    this.#answer_bytes += bytes
+    share.add(account_id, bytes)
+    return true
+  }
+
+  /** Takes bytes for a made answer (D113). False if the account would have more than what is then free. */
+  takeMade(account_id: string, bytes: number, limit_bytes: number): boolean {
+    const share = this.#share
+    if (share.of(account_id) + bytes > limit_bytes - share.used - bytes) return false
     this.#answer_bytes += bytes
     share.add(account_id, bytes)
     return true
@@ -220,9 +234,51 @@ export class MemoryPart {
   }
 }
 
-function noMemory(): GatewayError {
+/** The memory of an answer that is made whole before it is sent (D113). */
+export class MadeAnswerMemory {
+  readonly #memory: Memory
+  readonly #account_id: string
+  readonly #limit_bytes: number
+  #length = 0
+  /** Those of the length that count. */
+  #bytes = 0
+  #freed = false
+
+  constructor(memory: Memory, account_id: string, limit_bytes: number) {
+    this.#memory = memory
+    this.#account_id = account_id
+    this.#limit_bytes = limit_bytes
+  }
+
+  /**
+   * Takes memory for more bytes; less than `LARGE_BYTES` in all count as 0. Throws `overloaded` if there is none now, or if it was
+   * freed, and `invalid_request` if there is never so much.
+   */
+  take(bytes: number): void {
+    this.#length += bytes
+    if (this.#length < LARGE_BYTES) return
+    if (this.#length * 2 > this.#limit_bytes)
+      throw new GatewayError("invalid_request", { message: TOO_LARGE })
+    const more = this.#length - this.#bytes
+    if (this.#freed || !this.#memory.takeMade(this.#account_id, more, this.#limit_bytes))
+      throw noMemory("answer")
+    this.#bytes = this.#length
+  }
+
+  /** Gives all of it back. Idempotent. */
+  free(): void {
+    this.#freed = true
+    this.#memory.removeAnswer(this.#account_id, this.#bytes, false)
+    this.#bytes = 0
+  }
+}
+
+const TOO_LARGE =
+  "This answer is too large. Choose a shorter range, fewer dimensions or a lower `limit`, or raise `limits.memory` of the gateway."
+
+function noMemory(what = "request body"): GatewayError {
   return new GatewayError("overloaded", {
-    message: "The gateway has no memory for this request body now. Retry in a few seconds.",
+    message: `The gateway has no memory for this ${what} now. Retry in a few seconds.`,
   })
 }
 

@@ -1,4 +1,5 @@
 import { Elysia } from "elysia"
+import { defaultMemoryBytes, Memory } from "../admission/memory.ts"
 import { loadConfig } from "../config/load.ts"
 import { findEmbedded } from "../embedded/embedded.ts"
 import { errorResponse, GatewayError } from "../errors.ts"
@@ -48,6 +49,7 @@ export async function openDirectDatabase(target: Direct) {
           audit_deadline_ms: DEADLINE_MS,
         }),
         limits,
+        memory: new Memory(defaultMemoryBytes(1)),
         models: null,
         upstreams: async () => [],
       }),

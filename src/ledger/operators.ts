@@ -36,7 +36,14 @@ import { accountStatement, addStatements, addTrialBalances, trialBalance } from 
 import { addCheckedDays, checkDay, earliest, firstDay } from "./reports/sum-hours.ts"
 import { type Timeline, timelineCells, timelineNames, timelineOf } from "./reports/timeline.ts"
 import { addNotedUsage, notedUsage } from "./reports/usage-notes.ts"
-import { type GroupedSpan, groupNames, namesIn, sumUsage, usageOf } from "./reports/usage-sums.ts"
+import {
+  type GroupedSpan,
+  groupNames,
+  namesIn,
+  readUsage,
+  type TakeGroups,
+  usageOf,
+} from "./reports/usage-sums.ts"
 import {
   type Located,
   type OperatedDatabase,
@@ -101,9 +108,9 @@ export function operatorLedger(databases: OneOrMore<OperatedDatabase>, deadlines
     const account_id = await ofAccount(span.key_id, undefined)
     return account_id === undefined ? span : { ...span, account_ids: [account_id] }
   }
-  const usage = async (query: GroupedSpan, most?: number) => {
-    const sources = shards.map(({ ask }) => ({ sum: ask(sumUsage, sums_ms), names: ask(groupNames) }))
-    return usageOf(sources, await inAll(query), most)
+  const usage = async (query: GroupedSpan, most: number, take: TakeGroups) => {
+    const sources = shards.map(({ ask }) => ({ read: ask(readUsage, sums_ms), names: ask(groupNames) }))
+    return usageOf(sources, await inAll(query), most, take)
   }
   const auditOf = async (
     { database, label, ask, unheld, onAudit }: Shard,
@@ -312,15 +319,17 @@ export function operatorLedger(databases: OneOrMore<OperatedDatabase>, deadlines
     rotateSink: added(sinks.oneSink, sinks.rotateSink, sums_ms),
     replaySink: added(sinks.oneSink, sinks.replaySink, sums_ms),
     deleteSink: async (id: string) => (await all(sinks.deleteSink)(id)).includes(true),
-    sumUsage: usage,
+    readUsage: usage,
     /** The groups that cost most in total, and the rest together. */
     async timeline(query: Span, by: Split, groups: number): Promise<Timeline> {
       const span = await inAll(query)
-      const ranked = await usage({ ...span, by }, groups)
-      const chosen = ranked.groups.map(({ values }) => String(values[0]))
+      const chosen: string[] = []
+      const { left_out } = await usage({ ...span, by }, groups, async (ranked) => {
+        chosen.push(...ranked.map(({ values }) => String(values[0])))
+      })
       const parts = await all(timelineCells, sums_ms)(span, by, chosen)
       const names = await namesIn(shards.map(({ ask }) => ask(timelineNames)(by, chosen)))
-      return { ...timelineOf(span, chosen, parts, names), left_out: ranked.left_out }
+      return { ...timelineOf(span, chosen, parts, names), left_out }
     },
     async latency(span: Span) {
       const range = await inAll(span)

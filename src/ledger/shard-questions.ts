@@ -113,7 +113,7 @@ export function shardQuestions(databases: OneOrMore<OperatedDatabase>, deadline_
   /** The answers of all shards, added. That of a single one goes the same way, because adding also sorts and checks. */
   const added =
     <Args extends Arguments, Part, Whole>(
-      add: (parts: readonly Part[]) => Whole,
+      add: (parts: readonly Part[]) => Whole | Promise<Whole>,
       question: Question<Args, Part>,
       within_ms?: number,
     ) =>

@@ -11,12 +11,23 @@ export function inParts(
   signal: AbortSignal,
   onEnd: () => void,
 ): ReadableStream<Uint8Array> {
+  return piecesInParts([bytes], signal, () => {
+    freeBuffer(bytes)
+    onEnd()
+  })
+}
+
+/** The same for an answer in pieces, which the caller frees: a reader in this process has them until it has read all. */
+export function piecesInParts(
+  pieces: readonly Uint8Array[],
+  signal: AbortSignal,
+  onEnd: () => void,
+): ReadableStream<Uint8Array> {
   let has_ended = false
   const end = () => {
     if (has_ended) return
     has_ended = true
     signal.removeEventListener("abort", end)
-    freeBuffer(bytes)
     onEnd()
   }
   signal.addEventListener("abort", end)
@@ -25,8 +36,9 @@ export function inParts(
     type: "direct",
     async pull(controller) {
       // Nothing is left of them if the client leaves meanwhile.
-      for (let at = 0; at < bytes.byteLength; at += PART_BYTES)
-        await controller.write(bytes.subarray(at, at + PART_BYTES))
+      for (const bytes of pieces)
+        for (let at = 0; at < bytes.byteLength; at += PART_BYTES)
+          await controller.write(bytes.subarray(at, at + PART_BYTES))
       controller.close()
       end()
     },

@@ -1,6 +1,9 @@
-import { csvParts, ndjsonParts, rowsOf } from "../wire/csv.ts"
+import type { MadeAnswerMemory } from "../admission/memory.ts"
+import { mapInTurns, turns } from "../ledger/database/page.ts"
+import { LARGE_BYTES } from "../wire/buffers.ts"
+import { CsvColumns, csvHeader, csvLines, ndjsonOf, rowsOf } from "../wire/csv.ts"
 import { invalidField } from "../wire/fault.ts"
-import { nextTurn } from "../wire/shape.ts"
+import { piecesInParts } from "./in-parts.ts"
 
 /** Lists as CSV or NDJSON instead of JSON (D105), and other answers that have forms of their own: one hook for all routes. */
 
@@ -9,6 +12,8 @@ const FORMATS = [...LIST_FORMATS, "html"] as const
 
 export const MEDIA_TYPES = { csv: "text/csv", ndjson: "application/x-ndjson" } as const
 const TYPES = { ...MEDIA_TYPES, json: "application/json", html: "text/html" } as const
+/** Of answers that are made whole. */
+const MADE = { ...TYPES, csv: `${TYPES.csv}; charset=utf-8` } as const
 
 /** Rows and a page for an answer that is no list. The page has no scripts, and its style in it. */
 interface Forms {
@@ -23,6 +28,14 @@ export function alsoAs<Body extends object>(body: Body, its: Forms): Body {
   return body
 }
 
+const made = new WeakMap<object, MadeAnswer>()
+
+/** Replaces a body by an answer that is made already. */
+export function asMade<Body extends object>(body: Body, its: MadeAnswer): Body {
+  made.set(body, its)
+  return body
+}
+
 /** Headers of a page that loads and runs nothing. */
 const PAGE = {
   "content-type": `${TYPES.html}; charset=utf-8`,
@@ -31,53 +44,145 @@ const PAGE = {
 } as const
 const NO_STORE = { "cache-control": "no-store" } as const
 
-/** A hook after the handler: an answer in the format of `?format=` or `Accept`. An answer without other forms stays JSON. */
-export function inFormat({ request, responseValue: body }: { request: Request; responseValue: unknown }) {
-  if (request.method !== "GET") return
+/** An answer in the format of `?format=` or `Accept`, after the handler. One without other forms stays JSON. */
+export async function inFormat(
+  request: Request,
+  body: unknown,
+  memory: () => MadeAnswerMemory,
+): Promise<Response | undefined> {
+  // Of changes, the comparison with a provider's report is large.
+  if (request.method !== "GET") return isLong(body) ? largeJson(request, body, memory) : undefined
   const url = new URL(request.url)
   const requested = url.searchParams.get("format")
-  const its = typeof body === "object" && body !== null ? forms.get(body) : undefined
+  const object = typeof body === "object" && body !== null ? body : {}
+  const answer = made.get(object)
+  if (answer !== undefined) return answer.end()
+  const its = forms.get(object)
   const formats = its === undefined ? LIST_FORMATS : FORMATS
   const format = formatOf(request, requested, formats)
   if (format === undefined) throw invalidField("format", `one of ${formats.join(", ")}`)
-  if (format === "json") return
+  if (body instanceof Response) {
+    if (requested === null || body.headers.get("content-type")?.startsWith(TYPES[format]) === true) return
+    throw NO_LIST
+  }
   if (format === "html" && its !== undefined)
     return new Response(its.html(), { headers: { ...PAGE, ...NO_STORE } })
+  if (format === "json" || format === "html") return largeJson(request, body, memory)
   const rows = its?.rows() ?? rowsOf(body)
   if (rows === null) {
-    if (requested === null) return
-    throw invalidField("format", "json, because this answer is no list")
+    if (requested === null) return largeJson(request, body, memory)
+    throw NO_LIST
   }
-  return new Response(inParts(format === "csv" ? csvParts(rows) : ndjsonParts(rows)), {
-    headers: {
-      "content-type": format === "csv" ? `${MEDIA_TYPES.csv}; charset=utf-8` : MEDIA_TYPES.ndjson,
-      ...NO_STORE,
-      ...besideRows(url, Object(body)),
-    },
-  })
+  const lines = new MadeAnswer(format, request, memory())
+  await lines.add(rows)
+  return lines.end(besideRows(url, object))
 }
 
-/** Other requests get their turn between the parts of a long list. */
-function inParts(parts: Iterator<string>): ReadableStream<Uint8Array> {
-  const encoder = new TextEncoder()
-  return new ReadableStream({
-    async pull(controller) {
-      for (;;) {
-        const { done, value } = parts.next()
-        if (done) return controller.close()
-        await nextTurn()
-        if (value === "") continue
-        return controller.enqueue(encoder.encode(value))
-      }
-    },
-  })
+const NO_LIST = invalidField("format", "json, because this answer is no list")
+
+/** Entries of a list that is never printed without a turn of the event loop. */
+const MANY = 1_000
+
+const isLong = (body: unknown) => (rowsOf(body)?.length ?? 0) > MANY
+
+/** A large answer as JSON. The framework sends a small one. */
+async function largeJson(request: Request, body: unknown, memory: () => MadeAnswerMemory) {
+  const text = isLong(body) ? null : (JSON.stringify(body) ?? "")
+  if (text !== null && text.length < LARGE_BYTES) return
+  const answer = new MadeAnswer("json", request, memory())
+  if (text === null) await answer.addJson(Object(body))
+  else answer.write(text)
+  return answer.end()
 }
 
-/** True if the answer is to be rows alone, which have no place for a total. */
-export function asksRows(request: Request): boolean {
+const ROWS_AT_ONCE = 100
+const encoder = new TextEncoder()
+
+/** An answer whose text is made whole, in parts of some milliseconds, and then sent as its client takes it (D113). */
+export class MadeAnswer {
+  readonly #format: keyof typeof MADE
+  readonly #signal: AbortSignal
+  readonly #memory: MadeAnswerMemory
+  readonly #pieces: Uint8Array[] = []
+  /** Of CSV, from the first rows on. */
+  #columns: readonly string[] | null = null
+
+  constructor(format: keyof typeof MADE, { signal }: Request, memory: MadeAnswerMemory) {
+    this.#format = format
+    this.#signal = signal
+    this.#memory = memory
+  }
+
+  /** Adds rows. Those of the first time have all columns. */
+  async add(rows: readonly object[]): Promise<void> {
+    const columns = this.#format === "csv" ? (this.#columns ?? (await this.#begin(rows))) : null
+    const turn = turns()
+    for (let at = 0; at < rows.length; at += ROWS_AT_ONCE) {
+      const some = rows.slice(at, at + ROWS_AT_ONCE)
+      this.write(columns === null ? ndjsonOf(some) : csvLines(columns, some))
+      await turn()
+    }
+  }
+
+  /** Writes the line of names. */
+  async #begin(rows: readonly object[]): Promise<readonly string[]> {
+    const columns = new CsvColumns()
+    await mapInTurns(rows, (row) => columns.add(row))
+    this.#columns = columns.names
+    this.write(csvHeader(this.#columns))
+    return this.#columns
+  }
+
+  /** An object whose lists may be long. */
+  async addJson(body: object): Promise<void> {
+    let before = "{"
+    for (const [name, value] of Object.entries(body)) {
+      this.write(`${before}${JSON.stringify(name)}:`)
+      if (Array.isArray(value)) await this.#addList(value)
+      else this.write(JSON.stringify(value))
+      before = ","
+    }
+    this.write("}")
+  }
+
+  async #addList(list: readonly unknown[]): Promise<void> {
+    const turn = turns()
+    for (let at = 0; at < list.length; at += ROWS_AT_ONCE) {
+      const text = JSON.stringify(list.slice(at, at + ROWS_AT_ONCE)).slice(1, -1)
+      this.write(`${at === 0 ? "[" : ","}${text}`)
+      await turn()
+    }
+    this.write(list.length === 0 ? "[]" : "]")
+  }
+
+  write(text: string): void {
+    const bytes = encoder.encode(text)
+    try {
+      this.#memory.take(bytes.byteLength)
+    } catch (error) {
+      this.drop()
+      throw error
+    }
+    this.#pieces.push(bytes)
+  }
+
+  /** Gives the memory back. */
+  drop(): void {
+    this.#pieces.length = 0
+    this.#memory.free()
+  }
+
+  end(headers: Readonly<Record<string, string>> = {}): Response {
+    const parts = piecesInParts(this.#pieces, this.#signal, () => this.drop())
+    return new Response(parts, { headers: { "content-type": MADE[this.#format], ...NO_STORE, ...headers } })
+  }
+}
+
+/** An answer of rows alone, which have no place for a total; null if the answer is to be another. */
+export function rowsFor(request: Request, memory: () => MadeAnswerMemory): MadeAnswer | null {
   const requested = new URL(request.url).searchParams.get("format")
   const format = formatOf(request, requested, LIST_FORMATS)
-  return format === "csv" || format === "ndjson"
+  return format === "csv" || format === "ndjson" ? new MadeAnswer(format, request, memory()) : null
 }
 
 function formatOf<Format extends keyof typeof TYPES>(
@@ -101,8 +206,8 @@ function accepted<Format extends keyof typeof TYPES>(
 }
 
 /** The header with the next page of a list, which is no row. */
-function besideRows(url: URL, { next }: { readonly next?: unknown }) {
-  if (typeof next !== "string") return
+function besideRows(url: URL, { next }: { readonly next?: unknown }): Record<string, string> {
+  if (typeof next !== "string") return {}
   const more = new URL(url)
   more.searchParams.set("after", next)
   return { link: `<${more.pathname}${more.search}>; rel="next"` }

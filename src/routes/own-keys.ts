@@ -105,7 +105,9 @@ export function ownKeys(gateway: Gateway, operators: Operators) {
     .derive(readQuery)
     .onAfterHandle(ending)
     .onAfterHandle(forbidStoring)
-    .onAfterHandle(inFormat)
+    .onAfterHandle(async ({ request, responseValue, holder: { account_id } }) =>
+      inFormat(request, responseValue, () => gateway.memory.made(account_id, gateway.config.limits)),
+    )
     .get(
       "/v1/keys",
       async ({ holder, query }) => pageBody(await gateway.reports.keys(holder, pageOf(query)), keyBody),

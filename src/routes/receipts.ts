@@ -15,16 +15,8 @@ import { pathId, query as queryOf } from "../wire/parameter.ts"
 import { OwnAccount, Receipt } from "../wire/receipt.ts"
 import { bodyOf } from "../wire/record.ts"
 import { UsageQuery, UsageReport, usageRange } from "../wire/usage-report.ts"
-import { inFormat } from "./list-formats.ts"
-import {
-  accountBody,
-  callBody,
-  groupsFor,
-  keyBody,
-  ownBudget,
-  pageBody,
-  usageReport,
-} from "./record-bodies.ts"
+import { inFormat, rowsFor } from "./list-formats.ts"
+import { accountBody, callBody, keyBody, ownBudget, pageBody, usageReport } from "./record-bodies.ts"
 import { exampleOf } from "./reference/example.ts"
 import { answer, type ErrorExample, errorOf, page } from "./reference/operation.ts"
 import { NO_CALL, ofHolders } from "./reference/routes.ts"
@@ -38,7 +30,9 @@ export function readerRoutes(gateway: Gateway, name: string) {
     }))
     .derive(readQuery)
     .onAfterHandle(forbidStoring)
-    .onAfterHandle(inFormat)
+    .onAfterHandle(async ({ request, responseValue, reader: { account_id } }) =>
+      inFormat(request, responseValue, () => gateway.memory.made(account_id, gateway.config.limits)),
+    )
 }
 
 /** `GET /v1/calls/{id}`, `/v1/calls`, `/v1/account` and `/v1/usage`: what a key can read about its account (D47, D48). */
@@ -125,8 +119,10 @@ ${whose}`,
       "/v1/usage",
       async ({ request, reader: { account_id }, query }) => {
         const range = usageRange(query, ledgerTime())
-        const usage = groupsFor(request, (most) => reports.usage(account_id, range, most))
-        return usageReport(range, await usage.catch(tooManySums))
+        const rows = rowsFor(request, () => gateway.memory.made(account_id, gateway.config.limits))
+        return usageReport(range, rows, (most, take) => reports.usage(account_id, range, most, take)).catch(
+          tooManySums,
+        )
       },
       ofHolders({
         query: UsageQuery,

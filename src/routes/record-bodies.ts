@@ -8,15 +8,15 @@ import type { ChangeRecord } from "../ledger/accounts/operator-log.ts"
 import type { OperatorRecord } from "../ledger/accounts/operators.ts"
 import type { AssignedList, PriceListRecord } from "../ledger/accounts/price-lists.ts"
 import { mapInTurns, type PageOf } from "../ledger/database/page.ts"
-import { TooManyGroups } from "../ledger/entries.ts"
 import type { CallRecord } from "../ledger/reports/calls.ts"
 import {
   dimensionsOf,
   MAX_ALL_GROUPS,
   MAX_GROUPS,
   type SummedUsage,
+  type TakeGroups,
   type UsageGroup,
-  type UsageSummary,
+  type UsageTotals,
 } from "../ledger/reports/usage-sums.ts"
 import {
   ceilToNano,
@@ -51,7 +51,7 @@ import {
   type UsageReport,
   UsageSums,
 } from "../wire/usage-report.ts"
-import { asksRows } from "./list-formats.ts"
+import { asMade, type MadeAnswer } from "./list-formats.ts"
 
 /** Records of the ledger as the API shows them to operators and clients: the fields that the schemas name. */
 
@@ -305,46 +305,57 @@ function priceOf(call: PriceColumns): Price {
   return { ...price, tool_runs: Object.fromEntries(runs) }
 }
 
-/** Usage with the groups to show: with all of them if the answer is to be rows, which have no total (D105). */
-export async function groupsFor<Summary extends Pick<UsageSummary, "left_out">>(
-  request: Request,
-  sum: (most: number) => Promise<Summary>,
-): Promise<Summary> {
-  const is_whole = asksRows(request)
-  const summary = await sum(is_whole ? MAX_ALL_GROUPS : MAX_GROUPS)
-  if (is_whole && summary.left_out > 0) throw new TooManyGroups()
-  return summary
-}
+/** Reads usage with at most so many groups. */
+type ReadUsage = (most: number, take: TakeGroups) => Promise<UsageTotals>
 
 /** A usage report for clients (D48). */
-export function usageReport(range: UsageRange, summary: UsageSummary<UsageGroup>): Promise<UsageReport> {
-  return reportOf(range, summary, (sums) => bodyOf(UsageSums, sums))
+export function usageReport(
+  range: UsageRange,
+  rows: MadeAnswer | null,
+  read: ReadUsage,
+): Promise<UsageReport> {
+  return reportOf(range, rows, read, (sums) => bodyOf(UsageSums, sums))
 }
 
 /** The same for operators, with the cost (D69). */
 export function operatorUsageReport(
   range: UsageRange,
-  summary: UsageSummary<UsageGroup>,
+  rows: MadeAnswer | null,
+  read: ReadUsage,
 ): Promise<OperatorUsageReport> {
-  return reportOf(range, summary, (sums) =>
+  return reportOf(range, rows, read, (sums) =>
     bodyOf(OperatorUsageSums, { ...sums, cost_nano: sums.charge_nano - sums.profit_nano }),
   )
 }
 
+/** The groups with the highest charges and the total. As rows, which have no total, all groups (D105). */
 async function reportOf<Sums>(
   range: UsageRange,
-  { groups, left_out, total }: UsageSummary<UsageGroup>,
+  rows: MadeAnswer | null,
+  read: ReadUsage,
   sumsOf: (sums: SummedUsage) => Sums,
 ) {
   const dimensions = dimensionsOf(range)
-  return {
+  const rowOf = (sums: UsageGroup) => ({ ...valuesOf(sums, dimensions), ...sumsOf(sums) })
+  const data: ReturnType<typeof rowOf>[] = []
+  const reading = read(rows === null ? MAX_GROUPS : MAX_ALL_GROUPS, async (groups) => {
+    const some = await mapInTurns(groups, rowOf)
+    if (rows === null) data.push(...some)
+    else await rows.add(some)
+  })
+  const { left_out, total } = await reading.catch((error: unknown) => {
+    rows?.drop()
+    throw error
+  })
+  const report = {
     from: printTime(range.from),
     to: printTime(range.to),
     by: dimensions.join(","),
-    data: await mapInTurns(groups, (sums) => ({ ...valuesOf(sums, dimensions), ...sumsOf(sums) })),
+    data,
     left_out,
     total: sumsOf(total),
   }
+  return rows === null ? report : asMade(report, rows)
 }
 
 const NAMED: readonly Grouping[] = ["key", "account", "end_user"]

@@ -157,6 +157,7 @@ export class Service {
       get models() {
         return gateway.config.models
       },
+      memory: gateway.memory,
       upstreams: async () =>
         worker === undefined ? this.upstreamStatuses() : await worker.upstreamStatusesOfAll(),
       draining: () => this.shutdown.begun,

@@ -9,46 +9,45 @@ export function rowsOf(body: unknown): readonly object[] | null {
   return Array.isArray(list) ? list.filter(isObject) : null
 }
 
-const ROWS_AT_ONCE = 100
-
 /** One row per line. */
 export function ndjsonOf(rows: readonly object[]): string {
-  return [...ndjsonParts(rows)].join("")
-}
-
-export function* ndjsonParts(rows: readonly object[]): Generator<string> {
-  for (let at = 0; at < rows.length; at += ROWS_AT_ONCE)
-    yield rows
-      .slice(at, at + ROWS_AT_ONCE)
-      .map((row) => `${JSON.stringify(row)}\n`)
-      .join("")
+  return rows.map((row) => `${JSON.stringify(row)}\n`).join("")
 }
 
 /** A header, and a line for each row. Fields of objects are columns such as `a.b`; lists are JSON. Empty without rows. */
 export function csvOf(rows: readonly object[]): string {
-  return [...csvParts(rows)].join("")
+  const columns = new CsvColumns()
+  for (const row of rows) columns.add(row)
+  const { names } = columns
+  return csvHeader(names) + csvLines(names, rows)
 }
 
-/** The first parts are empty: one for each group of rows whose names were read. */
-export function* csvParts(rows: readonly object[]): Generator<string> {
-  const all = new Set<string>()
-  for (const [at, row] of rows.entries()) {
-    addNames(row, "", all)
-    if (at % ROWS_AT_ONCE === ROWS_AT_ONCE - 1) yield ""
+/** The columns of rows. */
+export class CsvColumns {
+  readonly #all = new Set<string>()
+
+  add(row: object): void {
+    addNames(row, "", this.#all)
   }
-  const named = [...all]
-  // An object that is null in some rows has a column in those alone.
-  const names = named.filter((name) => !named.some((other) => other.startsWith(`${name}.`)))
-  if (names.length === 0) return
-  yield lineOf(names)
-  for (let at = 0; at < rows.length; at += ROWS_AT_ONCE)
-    yield rows
-      .slice(at, at + ROWS_AT_ONCE)
-      .map((row) => {
-        const cells = new Map(cellsOf(row, ""))
-        return lineOf(names.map((name) => cells.get(name) ?? ""))
-      })
-      .join("")
+
+  /** Without those of objects that are null in some rows, whose fields are columns in the others. */
+  get names(): readonly string[] {
+    const all = [...this.#all]
+    return all.filter((name) => !all.some((other) => other.startsWith(`${name}.`)))
+  }
+}
+
+export function csvHeader(names: readonly string[]): string {
+  return names.length === 0 ? "" : lineOf(names)
+}
+
+export function csvLines(names: readonly string[], rows: readonly object[]): string {
+  if (names.length === 0) return ""
+  const line = (row: object) => {
+    const cells = new Map(cellsOf(row, ""))
+    return lineOf(names.map((name) => cells.get(name) ?? ""))
+  }
+  return rows.map(line).join("")
 }
 
 const lineOf = (cells: readonly string[]) => `${cells.map(quoted).join(",")}\n`

@@ -2,6 +2,7 @@ import type { TSchema } from "@sinclair/typebox"
 import { type SQL, sql } from "drizzle-orm"
 import { drizzle } from "drizzle-orm/postgres-js"
 import { Elysia } from "elysia"
+import { Memory } from "../../src/admission/memory.ts"
 import { errorResponse, GatewayError } from "../../src/errors.ts"
 import { floorId, nextId } from "../../src/id.ts"
 import { connect } from "../../src/ledger/database/address.ts"
@@ -150,6 +151,7 @@ export function mount({
         admin_token: TOKEN,
         ledger: operatorLedger(shards, deadlines),
         limits: LIMITS,
+        memory: new Memory(2 ** 28),
         models: null,
         upstreams: async () => [],
         ...operators,
@@ -277,7 +279,14 @@ function rowsOf(call: Planted & { readonly id: string }, terms_id: number) {
     })
   }
   return {
-    hold: { ...own, gateway_id, amount_nano, stream: call.stream ?? false, ...(held_at && { held_at }) },
+    hold: {
+      ...own,
+      gateway_id,
+      amount_nano,
+      session_id: call.session_id ?? null,
+      stream: call.stream ?? false,
+      ...(held_at && { held_at }),
+    },
     end,
     correction:
       corrected === undefined

@@ -33,6 +33,7 @@ export function referenceApp(admin_token: string | null = "operator-token-of-the
     admin_token,
     ledger: operatorLedger([{ name: "main", open: true, database }]),
     limits: config.limits,
+    memory: gateway.memory,
     models: config.models,
     identity_provider: new IdentityProvider(SIGN_IN),
     upstreams: unasked,

@@ -1,6 +1,7 @@
 import { expect, test } from "bun:test"
 import { LedgerBusy } from "../../src/ledger/entries.ts"
 import { openClientReports } from "../../src/ledger/reports/client.ts"
+import { MAX_GROUPS } from "../../src/ledger/reports/usage-sums.ts"
 import { openTransaction, testDatabase } from "./test-database.ts"
 
 const db = await testDatabase()
@@ -37,7 +38,8 @@ test("D47, D78 of one account so many balances and receipts wait, and another ac
 test("D47, D48 sums wait for one another, so many and no more; receipts and balances do not wait for them", async () => {
   const reports = openClientReports([db.database])
   const unlock = await locked("ends")
-  const usage = (account_id = account.account_id) => reports.usage(account_id, RANGE)
+  const usage = (account_id = account.account_id) =>
+    reports.usage(account_id, RANGE, MAX_GROUPS, async () => {})
   const waiting = Array.from({ length: 4 }, () => usage())
   expect(await usage().catch((error: unknown) => error)).toBeInstanceOf(LedgerBusy)
   waiting.push(...Array.from({ length: 28 }, () => usage(crypto.randomUUID())))

@@ -80,7 +80,7 @@ test("D98 calls count when they ended, with their final tokens; those that a pro
     ["2026-11-20T00:00:00.000Z", 1],
     ["2026-11-20T00:00:00.000Z", 6],
   ])
-  expect(addReconciled([[nine], [ten, nine]])).toEqual([
+  expect(await addReconciled([[nine], [ten, nine]])).toEqual([
     {
       ...nine,
       ...sums(10),

@@ -1,3 +1,4 @@
+import { mapInTurns } from "./page.ts"
 import { intOf, type Row, textOf, textOrNull } from "./statement.ts"
 
 /** A column of a statement: how its value is read from a row, and how those of two shards are added (D74). */
@@ -31,9 +32,18 @@ export class RowShape<Shaped extends object> {
 
   /** The sums of several shards. Those that say the same of what is summed become one. */
   merge(parts: readonly (readonly Shaped[])[]): Shaped[] {
+    return mergeRows(parts, this.#key(), (one, other) => this.add(one, other))
+  }
+
+  /** The same for many sums, with turns of the event loop. */
+  mergeInTurns(parts: readonly (readonly Shaped[])[]): Promise<Shaped[]> {
+    return mergeInTurns(parts, this.#key(), (one, other) => this.add(one, other))
+  }
+
+  /** Of a sum, the values that say what is summed. */
+  #key(): (sum: Shaped) => string {
     const own = this.#columns.filter(([, { add }]) => add === undefined).map(([name]) => name)
-    const keyOf = (sum: Shaped) => JSON.stringify(own.map((name): unknown => Reflect.get(sum, name)))
-    return mergeRows(parts, keyOf, (one, other) => this.add(one, other))
+    return (sum) => JSON.stringify(own.map((name): unknown => Reflect.get(sum, name)))
   }
 
   #made(value: (name: string, column: ColumnShape<unknown>) => unknown): Shaped {
@@ -104,4 +114,26 @@ export function mergeRows<Row>(
   add: (one: Row, other: Row) => Row,
 ): Row[] {
   return [...Map.groupBy(parts.flat(), keyOf).values()].map((same) => same.reduce(add))
+}
+
+/** The same for many rows, with turns of the event loop. */
+export async function mergeInTurns<Row>(
+  parts: readonly (readonly Row[])[],
+  keyOf: (row: Row) => string,
+  add: (one: Row, other: Row) => Row,
+): Promise<Row[]> {
+  const merged = new Map<string, Row>()
+  for (const part of parts) await mapInTurns(part, (row) => addRow(merged, keyOf(row), row, add))
+  return [...merged.values()]
+}
+
+/** Adds a row to that of the same key. */
+export function addRow<Row>(
+  rows: Map<string, Row>,
+  key: string,
+  row: Row,
+  add: (one: Row, other: Row) => Row,
+): void {
+  const known = rows.get(key)
+  rows.set(key, known === undefined ? row : add(known, row))
 }

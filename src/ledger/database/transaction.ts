@@ -1,5 +1,5 @@
-import { sql } from "drizzle-orm"
-import type { Db } from "./statement.ts"
+import { type SQL, sql } from "drizzle-orm"
+import type { Db, Row } from "./statement.ts"
 
 /** Reads in one snapshot, with limits to each statement (`limitStatements`). */
 export function inSnapshot<Answer>(
@@ -26,4 +26,16 @@ export async function limitStatements(
   const settings = { max_parallel_workers_per_gather: "0", statement_timeout: String(statement_ms), ...more }
   const set = Object.entries(settings).map(([name, value]) => sql`set_config(${name}, ${value}, true)`)
   await transaction.execute(sql`SELECT ${sql.join(set, sql.raw(", "))}`)
+}
+
+const ROWS_AT_ONCE = sql.raw("1000")
+
+/** The rows of a query in a transaction, 1,000 at a time. One query of a transaction can be read so. */
+export async function* inPages(transaction: Db, query: SQL): AsyncGenerator<readonly Row[], void, void> {
+  await transaction.execute(sql`DECLARE pages CURSOR FOR ${query}`)
+  for (;;) {
+    const rows = await transaction.execute<Row>(sql`FETCH ${ROWS_AT_ONCE} FROM pages`)
+    if (rows.length === 0) return
+    yield rows
+  }
 }

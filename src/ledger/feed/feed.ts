@@ -18,6 +18,8 @@ import { beginning, type FeedState, feedState, placeIn } from "./place.ts"
 
 /** Longer than a statement that writes an entry may take, so that its transaction is not older than its time by more. */
 const BEFORE_MS = 10_000
+/** Entries whose events are made in one turn of the event loop. */
+const ENTRIES_AT_ONCE = 250
 
 export interface FeedQuery {
   readonly after: FeedCursor | null
@@ -112,7 +114,10 @@ const hasOrder = ({ current }: FeedState) => current.series <= 2
 
 async function partAfter(database: Db, state: FeedState, place: FeedPlace, entry_query: EntryQuery) {
   const entries = await entriesAfter(database, state, place, entry_query)
-  const records = await recordsOf(database, entries)
+  const records = new Map<string, FeedEvent>()
+  for (let at = 0; at < entries.length; at += ENTRIES_AT_ONCE)
+    for (const [key, event] of await recordsOf(database, entries.slice(at, at + ENTRIES_AT_ONCE)))
+      records.set(key, event)
   const subjects = await subjectsOf(database, [...records.values()])
   const placeOf = ({ xid, id }: Entry): FeedPlace => ({ ...place, xid, id })
   const events = entries.flatMap((entry) => {

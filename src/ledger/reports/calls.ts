@@ -11,6 +11,8 @@ import { termsOf } from "./changes.ts"
 
 /** Holds that one page reads, in some tenths of a second, however rare the matching calls are. */
 const LOOK = 100_000
+/** Calls of a page that are read in one turn of the event loop. */
+const CALLS_AT_ONCE = 250
 
 /** One call as the ledger has it: its hold, its end and its correction. */
 export type CallRecord = typeof calls.$inferSelect & {
@@ -76,8 +78,26 @@ export async function getCallOf(database: Db, account_id: string, id: string): P
 export async function listCalls(
   database: Db,
   filter: CallFilter,
-  page: Page,
+  { limit, after }: Page,
   look = LOOK,
+): Promise<PageOf<CallRecord>> {
+  const parts = Math.ceil(limit / CALLS_AT_ONCE)
+  const data: CallRecord[] = []
+  let next = after
+  for (let part = 0; part < parts && (next !== null || part === 0); part++) {
+    const most = Math.min(CALLS_AT_ONCE, limit - data.length)
+    const some = await listSome(database, filter, { limit: most, after: next }, Math.ceil(look / parts))
+    data.push(...some.data)
+    next = some.next
+  }
+  return { data, next }
+}
+
+async function listSome(
+  database: Db,
+  filter: CallFilter,
+  page: Page,
+  look: number,
 ): Promise<PageOf<CallRecord>> {
   const { key_id, model, operation, session, state, failure } = filter
   const range = and(

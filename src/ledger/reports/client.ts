@@ -1,4 +1,3 @@
-import type { Grouping } from "../../wire/usage-report.ts"
 import { type Account, getAccount } from "../accounts/accounts.ts"
 import { type Budget, budgetsOf, budgetsOfCall } from "../accounts/budgets.ts"
 import { addRefunds, refundedOf } from "../accounts/credits.ts"
@@ -17,9 +16,10 @@ import { type AccountStatement, accountStatement, addStatements } from "./statem
 import {
   type GroupedSpan,
   groupNames,
-  sumUsage,
-  type UsageGroup,
-  type UsageSummary,
+  readUsage,
+  type TakeGroups,
+  type UsageSource,
+  type UsageTotals,
   usageOf,
 } from "./usage-sums.ts"
 
@@ -51,8 +51,8 @@ export interface ClientReports {
   keys(owner: Owner, page: Page): Promise<PageOf<Key>>
   /** The budgets in which a call of the key to this model would count (D97). Nothing is written for an end user that is new. */
   budgets(owner: Owner, model: string, labelled: Labelled | null): Promise<readonly Budget[]>
-  /** With `most` groups at most. */
-  usage(account_id: string, range: GroupedSpan, most?: number): Promise<UsageSummary<UsageGroup>>
+  /** Gives `take` at most `most` groups. */
+  usage(account_id: string, range: GroupedSpan, most: number, take: TakeGroups): Promise<UsageTotals>
   /** The statement of the account (D106). */
   statement(account_id: string, span: Span): Promise<AccountStatement>
 }
@@ -91,13 +91,15 @@ export function openClientReports(shards: readonly Pick<Database, "receipts" | "
         const { end_user, fixed, sent } = labelled ?? { end_user: null, fixed: {}, sent: {} }
         return budgetsOfCall(receipts, { ...key, model, end_user, tags: { ...sent, ...fixed } })
       }),
-    usage(account_id, range, most) {
-      const sources = shards.map(({ receipts, sums }) => ({
-        sum: (span: GroupedSpan, groups?: number) => sumUsage(sums, span, groups),
-        names: (by: Grouping, ids: readonly string[]) => groupNames(receipts, by, ids),
-      }))
+    usage(account_id, range, most, take) {
+      const sources = shards.map(
+        ({ receipts, sums }): UsageSource => ({
+          read: (...asked) => readUsage(sums, ...asked),
+          names: (...asked) => groupNames(receipts, ...asked),
+        }),
+      )
       const span = { ...range, account_ids: [account_id] }
-      return sums_turns.ask(account_id, () => usageOf(sources, span, most))
+      return sums_turns.ask(account_id, () => usageOf(sources, span, most, take))
     },
     calls: async (account_id, filter, page) =>
       mergePages(await sumAll(account_id, (sums) => listCalls(sums, { ...filter, account_id }, page)), page),

@@ -1,5 +1,6 @@
 import { sql } from "drizzle-orm"
 import { recordOf } from "../../kinds.ts"
+import { mapInTurns, sortInTurns } from "../database/page.ts"
 import {
   amount,
   count,
@@ -12,7 +13,8 @@ import {
   time,
 } from "../database/row-shape.ts"
 import { piecesOf, scan } from "../database/span.ts"
-import type { Db, Row } from "../database/statement.ts"
+import type { Db } from "../database/statement.ts"
+import { inPages } from "../database/transaction.ts"
 import { costOf, listTermsOf } from "../money/charge.ts"
 import { c, e, t } from "../schema/aliases.ts"
 import { attempts } from "../schema/attempts.ts"
@@ -76,9 +78,10 @@ export async function reconciled(
   const step = sql`${String(step_ms)}::bigint`
   const stepOf = (ms: ReturnType<typeof sql>) => sql`(${ms} - ${ms} % ${step})`
   const msOf = (at: ReturnType<typeof sql>) => sql`(extract(epoch FROM ${at}) * 1000)::bigint`
-  const rows = await scan(database, (transaction, { archived = null }) => {
+  return scan(database, async (transaction, { archived = null }) => {
     piecesOf({ from, to }, { hours: null, days: null, archived })
-    return transaction.execute<Row>(sql`
+    const found: ReconciledSum[] = []
+    const query = sql`
 WITH call AS (
   SELECT ${msOf(sql`${e.ended_at}`)} AS ended_ms,
     ('x' || translate(left(${e.id}::text, 13), '-', ''))::bit(48)::bigint AS started_ms,
@@ -111,12 +114,17 @@ SELECT x.step_ms::text AS "from", x.model, x.operation, x.upstream_key, count(*)
   coalesce(max(x.input_pico), 0)::text AS input_pico, coalesce(max(x.cached_input_pico), 0)::text AS cached_input_pico,
   coalesce(max(x.output_pico), 0)::text AS output_pico, sum(x.attempts)::text AS attempts, ${sumsOfDoubts}
 FROM x GROUP BY x.step_ms, x.model, x.operation, x.upstream_key
-ORDER BY x.step_ms, x.model, x.operation, x.upstream_key`)
+ORDER BY x.step_ms, x.model, x.operation, x.upstream_key`
+    for await (const rows of inPages(transaction, query))
+      found.push(...(await mapInTurns(rows, (row) => sums.read(row))))
+    return found
   })
-  return rows.map((row) => sums.read(row))
 }
 
 /** Adds the sums of several shards (D74). */
-export function addReconciled(parts: readonly (readonly ReconciledSum[])[]): ReconciledSum[] {
-  return sums.merge(parts).sort((one, other) => one.from.getTime() - other.from.getTime())
+export async function addReconciled(
+  parts: readonly (readonly ReconciledSum[])[],
+): Promise<readonly ReconciledSum[]> {
+  const merged = await sums.mergeInTurns(parts)
+  return sortInTurns(merged, (one, other) => one.from.getTime() - other.from.getTime())
 }

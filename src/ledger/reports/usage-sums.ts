@@ -2,8 +2,8 @@ import { type SQL, sql } from "drizzle-orm"
 import { isId } from "../../id.ts"
 import { countedKinds, recordOf } from "../../kinds.ts"
 import type { Grouping } from "../../wire/usage-report.ts"
-import { mapInTurns } from "../database/page.ts"
-import { amount, count, group, mergeRows, type RowOf, RowShape } from "../database/row-shape.ts"
+import { mapInTurns, sortInTurns } from "../database/page.ts"
+import { addRow, amount, count, group, type RowOf, RowShape } from "../database/row-shape.ts"
 import {
   DAY_MS,
   HOUR_MS,
@@ -15,6 +15,7 @@ import {
   scan,
 } from "../database/span.ts"
 import { arrayOf, type Db, type Row, textOf } from "../database/statement.ts"
+import { inPages } from "../database/transaction.ts"
 import { TooManyGroups } from "../entries.ts"
 import { end_users, labels, OTHER } from "../schema/labels.ts"
 import { accounts, keys, terms } from "../schema/tables.ts"
@@ -66,104 +67,147 @@ export interface GroupSums extends SummedUsage {
   readonly values: readonly (string | Date)[]
 }
 
-export interface UsageSummary<Group = GroupSums> {
-  readonly groups: readonly Group[]
+export interface UsageTotals {
   /** Groups beyond the most that were requested. */
   readonly left_out: number
   /** Of all groups, those that are left out too. */
   readonly total: SummedUsage
 }
 
+interface UsageSummary extends UsageTotals {
+  readonly groups: readonly GroupSums[]
+}
+
 /** Of a report with a total. */
 export const MAX_GROUPS = 1_000
 /** Of a report without one, which must have all groups, and of one of several shards, whose groups must all be known to add them. */
 export const MAX_ALL_GROUPS = 100_000
+/** Of several shards, given to a reader at a time. */
+const GROUPS_AT_ONCE = 1_000
 
 const PERIOD_MS = { day: DAY_MS, hour: HOUR_MS }
 
+/** Takes some of the groups of a report, in the report's order. */
+export type TakeGroups<Group = UsageGroup> = (groups: readonly Group[]) => Promise<void>
+
+/** Takes groups as they are read. `namesOf`: of the same transaction. */
+type TakeSums = (groups: readonly GroupSums[], namesOf: NamesOf) => void | Promise<void>
+
 /** The charges of a range, summed by group, the `most` expensive ones, and as a whole in one snapshot. */
 export async function sumUsage(database: Db, range: GroupedSpan, most = MAX_GROUPS): Promise<UsageSummary> {
-  const dimensions = dimensionsOf(range).map((by) => ({ by, starts: startsOf(by, range) }))
-  const rows = await scan(database, (transaction, until) =>
-    transaction.execute<Row>(sums(range, dimensions, until, most)),
-  )
-  const [whole, ...groups] = rows
-  if (whole === undefined) throw new Error("a sum of usage has no total")
-  return {
-    groups: await mapInTurns(groups, (row) => groupOf(row, dimensions)),
-    left_out: Number(textOf(whole, "groups")) - groups.length,
-    total: usageSums.read(whole),
-  }
+  const groups: GroupSums[] = []
+  const totals = await readUsage(database, range, most, (some) => void groups.push(...some))
+  return { groups, ...totals }
 }
 
+/** The same for a reader that takes the groups page by page (D113). Throws `TooManyGroups` if `MAX_ALL_GROUPS` do not hold all. */
+export function readUsage(
+  database: Db,
+  range: GroupedSpan,
+  most: number,
+  take: TakeSums,
+): Promise<UsageTotals> {
+  const dimensions = dimensionsOf(range).map((by) => ({ by, starts: startsOf(by, range) }))
+  return scan(database, async (transaction, until) => {
+    const namesOf: NamesOf = (by, ids) => groupNames(transaction, by, ids)
+    let totals: UsageTotals | null = null
+    for await (const page of inPages(transaction, sums(range, dimensions, until, most))) {
+      const [whole] = page
+      const rows = totals === null ? page.slice(1) : page
+      if (totals === null && whole !== undefined)
+        totals = { left_out: leftOut(Number(textOf(whole, "groups")), most), total: usageSums.read(whole) }
+      if (rows.length > 0) await take(await mapInTurns(rows, (row) => groupOf(row, dimensions)), namesOf)
+    }
+    if (totals === null) throw new Error("a sum of usage has no total")
+    return totals
+  })
+}
+
+/** Throws `TooManyGroups` if there may be none. */
+function leftOut(groups: number, most: number): number {
+  const left_out = Math.max(0, groups - most)
+  if (left_out > 0 && most === MAX_ALL_GROUPS) throw new TooManyGroups()
+  return left_out
+}
+
+type KeyedGroup = readonly [key: string, group: GroupSums]
+
 /** Periods in their order, all else by the charge, the highest first. */
-function inReport(left: GroupSums, right: GroupSums): number {
-  const [[one], [other]] = [left.values, right.values]
+function inReport(left: KeyedGroup, right: KeyedGroup): number {
+  const [one, other] = [left[1].values[0], right[1].values[0]]
   if (one instanceof Date && other instanceof Date && one < other) return -1
   if (one instanceof Date && other instanceof Date && one > other) return 1
   return byCharge(left, right)
 }
 
 /** The highest charge first, which no report leaves out before a lower one. */
-function byCharge(left: GroupSums, right: GroupSums): number {
+function byCharge([left_key, left]: KeyedGroup, [right_key, right]: KeyedGroup): number {
   if (left.charge_nano !== right.charge_nano) return left.charge_nano > right.charge_nano ? -1 : 1
-  return right.calls - left.calls || (groupKey(left) < groupKey(right) ? -1 : 1)
+  return right.calls - left.calls || (left_key < right_key ? -1 : 1)
 }
 
-/** The values of a group as one text, which no other group has. */
-function groupKey({ values }: GroupSums): string {
-  return JSON.stringify(values)
-}
-
-/** Throws `TooManyGroups` if a shard has left groups out, so that they cannot be added. */
-export function addUsage(parts: readonly UsageSummary[], most = MAX_GROUPS): UsageSummary {
-  const [first, ...others] = parts
-  if (first === undefined) throw new Error("there is no usage to add")
-  if (parts.some(({ left_out }) => left_out > 0)) throw new TooManyGroups()
-  const groups = mergeRows(
-    parts.map((part) => part.groups),
-    groupKey,
-    (one, other) => ({ ...one, ...usageSums.add(one, other) }),
-  ).sort(byCharge)
+/** The usage of several shards, added. Throws `TooManyGroups`. */
+async function readAll(
+  shards: readonly UsageSource[],
+  range: GroupedSpan,
+  most: number,
+  take: TakeGroups<GroupSums>,
+): Promise<UsageTotals> {
+  const added = new Map<string, GroupSums>()
+  const add = (groups: readonly GroupSums[]) => {
+    for (const group of groups)
+      addRow(added, JSON.stringify(group.values), group, (one, other) => ({
+        ...one,
+        ...usageSums.add(one, other),
+      }))
+  }
+  const parts = await Promise.all(shards.map(({ read }) => read(range, MAX_ALL_GROUPS, add)))
+  const left_out = leftOut(added.size, most)
+  const dearest = left_out === 0 ? [...added] : (await sortInTurns([...added], byCharge)).slice(0, most)
+  const groups = await sortInTurns(dearest, inReport)
+  for (let at = 0; at < groups.length; at += GROUPS_AT_ONCE)
+    await take(groups.slice(at, at + GROUPS_AT_ONCE).map(([, group]) => group))
   return {
-    groups: groups.slice(0, most).sort(inReport),
-    left_out: Math.max(0, groups.length - most),
-    total: others.reduce<SummedUsage>((sum, { total }) => usageSums.add(sum, total), first.total),
+    left_out,
+    total: parts.map(({ total }) => total).reduce((sum, total) => usageSums.add(sum, total)),
   }
 }
 
 /** Display names by id, as every shard knows some. */
 type NamesById = ReadonlyMap<string, string>
+type NamesOf = (by: Grouping, ids: readonly string[]) => Promise<NamesById>
 
 /** A group with the display name of each value that is a key, an account or an end user. */
 export interface UsageGroup extends GroupSums {
   readonly names: readonly (string | null)[]
 }
 
-interface UsageSource {
-  sum(range: GroupedSpan, most?: number): Promise<UsageSummary>
-  names(by: Grouping, ids: readonly string[]): Promise<NamesById>
+export interface UsageSource {
+  read(range: GroupedSpan, most: number, take: TakeSums): Promise<UsageTotals>
+  readonly names: NamesOf
 }
 
 /** The usage of all shards. Of a single one nothing has to be added, so it may leave out groups itself. */
-export async function usageOf(
+export function usageOf(
   shards: readonly UsageSource[],
   range: GroupedSpan,
-  most?: number,
-): Promise<UsageSummary<UsageGroup>> {
+  most: number,
+  take: TakeGroups,
+): Promise<UsageTotals> {
+  const takeNamed = async (groups: readonly GroupSums[], namesOf: NamesOf) => {
+    const names = await Promise.all(
+      dimensionsOf(range).map((by, at) =>
+        namesOf(by, [...new Set(groups.map(({ values }) => String(values[at])))]),
+      ),
+    )
+    const nameOf = (value: string | Date, at: number) => names[at]?.get(String(value)) ?? null
+    await take(groups.map((group) => ({ ...group, names: group.values.map(nameOf) })))
+  }
   const [only, ...others] = shards
-  const all = () => Promise.all(shards.map((shard) => shard.sum(range, MAX_ALL_GROUPS)))
-  const is_one = only !== undefined && others.length === 0
-  const whole = is_one ? await only.sum(range, most) : addUsage(await all(), most)
-  const names = await Promise.all(
-    dimensionsOf(range).map(async (by, at) => {
-      const ids = new Set(await mapInTurns(whole.groups, ({ values }) => String(values[at])))
-      return namesIn(shards.map((shard) => shard.names(by, [...ids])))
-    }),
-  )
-  const named = ({ values }: GroupSums) => values.map((value, at) => names[at]?.get(String(value)) ?? null)
-  const groups = await mapInTurns(whole.groups, (group) => ({ ...group, names: named(group) }))
-  return { ...whole, groups }
+  // The names are read in the transaction, because others that wait for one more connection may have all of them.
+  if (only !== undefined && others.length === 0) return only.read(range, most, takeNamed)
+  const namesOf: NamesOf = (by, ids) => namesIn(shards.map(({ names }) => names(by, ids)))
+  return readAll(shards, range, most, (groups) => takeNamed(groups, namesOf))
 }
 
 /** The key or the account of a call may have left the shard of the call. */
@@ -268,9 +312,6 @@ function groupingOf({ by, starts }: Dimension): SQL {
   return GROUPS[by] ?? sql`CASE WHEN ${is_other} THEN ${other} ELSE coalesce(l.tags ->> ${tag}::text, '') END`
 }
 
-/** So that many names do not keep the event loop. */
-const NAMES_AT_ONCE = 2_000
-
 /** Display names of these keys, accounts or end users; groups of another kind have none. */
 export async function groupNames(
   database: Db,
@@ -280,16 +321,12 @@ export async function groupNames(
   const named = namedBy(by)
   if (named === null) return new Map()
   const { table, name } = named
-  const names = new Map<string, string>()
-  for (let at = 0; at < ids.length; at += NAMES_AT_ONCE) {
-    const some = ids.slice(at, at + NAMES_AT_ONCE).filter(isId)
-    const found = await database
-      .select({ id: table.id, name })
-      .from(table)
-      .where(sql`${table.id} = ANY (${arrayOf(some, (id) => id)}::uuid[])`)
-    for (const { id, name } of found) if (name !== null) names.set(id, name)
-  }
-  return names
+  const known = ids.filter(isId)
+  const found = await database
+    .select({ id: table.id, name })
+    .from(table)
+    .where(sql`${table.id} = ANY (${arrayOf(known, (id) => id)}::uuid[])`)
+  return new Map(found.flatMap(({ id, name }) => (name === null ? [] : [[id, name]])))
 }
 
 function namedBy(by: Grouping) {

@@ -15,7 +15,7 @@ import { eventRoutes } from "./events.ts"
 import { keyRoutes } from "./keys.ts"
 import { ledgerCheckRoutes } from "./ledger-checks.ts"
 import { operatorRoutes } from "./named-operators.ts"
-import type { Operators } from "./operators.ts"
+import { madeAnswer, type Operators } from "./operators.ts"
 import { priceListRoutes } from "./price-lists.ts"
 import { reconciliationRoutes } from "./reconciliation.ts"
 import { reportRoutes } from "./reports.ts"
@@ -52,7 +52,9 @@ export function adminRoutes(operators: Operators) {
     .onBeforeHandle(beginning(operators))
     .onAfterHandle(ending)
     .onAfterHandle(forbidStoring)
-    .onAfterHandle(inFormat)
+    .onAfterHandle(async ({ request, responseValue }) =>
+      inFormat(request, responseValue, () => madeAnswer(operators)),
+    )
     .use(operatorRoutes(operators))
     .use(accountRoutes(operators))
     .use(creditRoutes(operators))

@@ -1,13 +1,15 @@
 import { Type } from "@sinclair/typebox"
 import { Elysia } from "elysia"
+import { mapInTurns } from "../../ledger/database/page.ts"
 import type { FeedPage, FeedQuery } from "../../ledger/feed/feed.ts"
 import { printCursor } from "../../wire/cursor.ts"
 import { EventsQuery, FeedLine, feedQueryOf, NEXT_CURSOR } from "../../wire/events.ts"
 import { eventBody } from "../event-body.ts"
+import { MadeAnswer } from "../list-formats.ts"
 import { answer } from "../reference/operation.ts"
 import { ofLedger } from "../reference/routes.ts"
 import { FEED_ARCHIVED } from "../routing.ts"
-import type { Operators } from "./operators.ts"
+import { madeAnswer, type Operators } from "./operators.ts"
 
 /** The interval at which a waiting request asks again. There is no LISTEN through a pooler. */
 const LOOK_MS = 500
@@ -18,13 +20,13 @@ export function eventRoutes(operators: Operators) {
     "/events",
     async ({ query, request }) => {
       const page = await awaited(operators, feedQueryOf(query), (query.wait ?? 0) * 1_000, request.signal)
-      const lines = page.events.map(({ cursor, ...event }) => {
-        const line: FeedLine = { ...eventBody(event), cursor: printCursor(cursor) }
-        return `${JSON.stringify(line)}\n`
+      const lineOf = ({ cursor, ...event }: FeedPage["events"][number]): FeedLine => ({
+        ...eventBody(event),
+        cursor: printCursor(cursor),
       })
-      return new Response(lines.join(""), {
-        headers: { "content-type": "application/x-ndjson", [NEXT_CURSOR]: printCursor(page.next) },
-      })
+      const lines = new MadeAnswer("ndjson", request, madeAnswer(operators))
+      await lines.add(await mapInTurns(page.events, lineOf))
+      return lines.end({ [NEXT_CURSOR]: printCursor(page.next) })
     },
     ofLedger({
       query: EventsQuery,

@@ -1,3 +1,4 @@
+import type { MadeAnswerMemory, Memory } from "../../admission/memory.ts"
 import type { Config } from "../../config/config.ts"
 import type { Audit } from "../../ledger/archive/audit.ts"
 import type { OperatorLedger } from "../../ledger/operators.ts"
@@ -15,6 +16,7 @@ export interface Operators {
   readonly actor?: string
   readonly ledger: OperatorLedger
   readonly limits: Config["limits"]
+  readonly memory: Memory
   /** Of the configuration; null where it is not read, so that the names of models are not checked. */
   readonly models: Config["models"] | null
   /** The status of the upstreams in each process of this gateway. */
@@ -33,3 +35,7 @@ export interface Operators {
   onAudit?(audit: Audit): void
   onReconciliation?(provider: Provider, at: Date, compared: ComparedUsage): void
 }
+
+/** The memory of a large answer (D113). Operators share it like an account. */
+export const madeAnswer = ({ memory, limits }: Operators): MadeAnswerMemory =>
+  memory.made("operators", limits)

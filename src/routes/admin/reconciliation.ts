@@ -1,4 +1,5 @@
 import { Elysia } from "elysia"
+import { mapInTurns } from "../../ledger/database/page.ts"
 import type { ReconciledRange, ReconciledSum } from "../../ledger/reports/reconciliation.ts"
 import { printPrice } from "../../money.ts"
 import { reconcile } from "../../reconciliation/reconcile.ts"
@@ -13,6 +14,7 @@ import {
   STEP_MS,
 } from "../../wire/reconciliation.ts"
 import { bodyOf } from "../../wire/record.ts"
+import { printTime } from "../../wire/time.ts"
 import { exampleOf } from "../reference/example.ts"
 import { answer, shown } from "../reference/operation.ts"
 import { ofLedger } from "../reference/routes.ts"
@@ -26,7 +28,7 @@ export function reconciliationRoutes({ ledger, onReconciliation }: Operators) {
       async ({ query: { upstream, from, to, step = "hour" } }) => {
         checkRange(from, to)
         const sums = await ledger.reconciled({ upstream, from, to, step_ms: STEP_MS[step] })
-        return bodyOf(ReconciliationBody, { from, to, data: sums.map(sumsBody) })
+        return { from: printTime(from), to: printTime(to), data: await mapInTurns(sums, sumsBody) }
       },
       ofLedger({
         query: ReconciliationQuery,
@@ -50,7 +52,7 @@ export function reconciliationRoutes({ ledger, onReconciliation }: Operators) {
       "/reconciliation",
       async ({ body }) => {
         const now = new Date()
-        const read = async (range: ReconciledRange) => (await ledger.reconciled(range)).map(sumsBody)
+        const read = async (range: ReconciledRange) => mapInTurns(await ledger.reconciled(range), sumsBody)
         const compared = await reconcile(body, read, now.getTime())
         onReconciliation?.(body.provider, now, compared)
         return compared

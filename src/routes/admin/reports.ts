@@ -19,14 +19,16 @@ import {
 } from "../../wire/statistics.ts"
 import { DEFAULT_NOTE_DAYS, UsageNotesBody, UsageNotesQuery } from "../../wire/usage-notes.ts"
 import { OperatorUsageQuery, OperatorUsageReport, usageRange } from "../../wire/usage-report.ts"
-import { groupsFor, operatorUsageReport } from "../record-bodies.ts"
+import { rowsFor } from "../list-formats.ts"
+import { operatorUsageReport } from "../record-bodies.ts"
 import { EXAMPLE_ACCOUNT, EXAMPLE_ID, exampleOf } from "../reference/example.ts"
 import { answer } from "../reference/operation.ts"
 import { ofLedger } from "../reference/routes.ts"
-import type { Operators } from "./operators.ts"
+import { madeAnswer, type Operators } from "./operators.ts"
 
 /** Reports of a time range (D48, D51, D80, D87, D90, D93). */
-export function reportRoutes({ ledger }: Operators) {
+export function reportRoutes(operators: Operators) {
+  const { ledger } = operators
   return new Elysia({ name: "admin-reports" })
     .get(
       "/usage",
@@ -34,8 +36,8 @@ export function reportRoutes({ ledger }: Operators) {
         const range = usageRange(period, ledgerTime())
         const account_ids = account === undefined ? undefined : [account]
         const span = { ...range, account_ids, key_id: key, model }
-        const usage = await groupsFor(request, (most) => ledger.sumUsage(span, most))
-        return operatorUsageReport(range, usage)
+        const rows = rowsFor(request, () => madeAnswer(operators))
+        return operatorUsageReport(range, rows, (most, take) => ledger.readUsage(span, most, take))
       },
       ofLedger({
         query: OperatorUsageQuery,
