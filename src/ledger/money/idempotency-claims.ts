@@ -1,6 +1,6 @@
 import { sql } from "drizzle-orm"
 import { alias } from "drizzle-orm/pg-core"
-import { BatchQueue, QUEUE_LIMIT } from "../database/batch-queue.ts"
+import { BatchQueue, QUEUE_LIMIT, type Work } from "../database/batch-queue.ts"
 import type { DatabaseConnection, Runner } from "../database/connection.ts"
 import { jsonOf, names, of, statement, textOf } from "../database/statement.ts"
 import { answers, idempotency } from "../schema/claims.ts"
@@ -67,16 +67,10 @@ export class KeptAnswers {
 
   /** Bodies may be large, so the connection should be a separate one. */
   constructor(connection: DatabaseConnection) {
-    this.#keeping = new BatchQueue(
-      connection,
-      { accountOf: () => "", run: keepBatch },
-      { limit: QUEUE_LIMIT },
-    )
-    this.#finding = new BatchQueue(
-      connection,
-      { accountOf: () => "", run: findBatch },
-      { limit: QUEUE_LIMIT },
-    )
+    const queueOf = <Item, Result>(run: Work<Item, Result>["run"]) =>
+      new BatchQueue<Item, Result>(connection, { accountOf: () => "", run }, { limit: QUEUE_LIMIT })
+    this.#keeping = queueOf(keepBatch)
+    this.#finding = queueOf(findBatch)
   }
 
   /** Rejects if it is late. */
