@@ -4,6 +4,7 @@ import { recordOf } from "../kinds.ts"
 import type { CustomerPrice, PriceTerms } from "../ledger/entries.ts"
 import type { Rate } from "../money.ts"
 import { type OperationName, operationNames } from "../wire/call.ts"
+import { type OneOrMore, oneOrMore } from "../wire/list.ts"
 import { soldAt } from "./customer-prices.ts"
 
 /** For error messages. */
@@ -35,7 +36,7 @@ export class Catalog {
         const [from, to] = [at, at + count]
         this.#offers[operation].set(model.name, {
           model,
-          terms_ids: terms_ids.map((ids) => nonEmptySlice(ids, from, to)),
+          terms_ids: terms_ids.map((ids) => oneOrMore(ids.slice(from, to))),
         })
         at += count
       }
@@ -56,7 +57,7 @@ export class Catalog {
   }
 
   /** The ids of a model's terms in a shard, for each route and service tier (D56, D62, D70). */
-  termsIds({ name }: Model, operation: OperationName, shard: number): TermsIds {
+  termsIds({ name }: Model, operation: OperationName, shard: number): OneOrMore<number> {
     const ids = this.#offers[operation].get(name)?.terms_ids[shard]
     if (ids === undefined) throw new Error("a model has no terms")
     return ids
@@ -99,7 +100,7 @@ export class Catalog {
       list_terms_id: list_ids[at] ?? list_ids[0],
     }))
     const ids = await register(terms)
-    return { model: sold, terms_ids: nonEmptySlice(ids, 0, ids.length) }
+    return { model: sold, terms_ids: oneOrMore(ids) }
   }
 
   /** Registers the terms of a customer price again, because the ledger does not know them. */
@@ -120,24 +121,16 @@ export class Catalog {
 
 type Register = (terms: readonly PriceTerms[]) => Promise<readonly number[]>
 
-type TermsIds = readonly [number, ...number[]]
-
 /** A model as an account buys it, with the ids of its terms in the account's shard. */
 interface SoldModel {
   readonly model: Model
-  readonly terms_ids: TermsIds
+  readonly terms_ids: OneOrMore<number>
 }
 
 interface Offer {
   readonly model: Model
   /** Of each shard. */
-  readonly terms_ids: readonly TermsIds[]
-}
-
-function nonEmptySlice(ids: readonly number[], from: number, to: number): TermsIds {
-  const [first, ...others] = ids.slice(from, to)
-  if (first === undefined) throw new Error("a model has no terms")
-  return [first, ...others]
+  readonly terms_ids: readonly OneOrMore<number>[]
 }
 
 /** One row of the ledger's terms for each operation, route and price of each model (D56, D62, D63, D70). */

@@ -6,6 +6,7 @@ import { type EventType, eventTypes, usualEvents } from "../../wire/events.ts"
 import { MAX_SKIPPED, type SkippedEvent, STRIPE_KNOWS_MS } from "../../wire/sink-kinds.ts"
 import type { Made } from "../accounts/made.ts"
 import { errorCode } from "../database/database-errors.ts"
+import { mergeRows } from "../database/row-shape.ts"
 import type { Db } from "../database/statement.ts"
 import { FeedGap } from "../entries.ts"
 import { sinks } from "../schema/sinks.ts"
@@ -167,18 +168,13 @@ function eventsOf(database: Db, sink: SinkRow, limit: number): Promise<FeedPart>
 
 /** The sinks of several shards: each once, as the shard sees it that is furthest behind or not in order. */
 export function mergeSinks(parts: readonly (readonly Sink[])[]): Sink[] {
-  const same = Map.groupBy(parts.flat(), ({ id }) => id)
-  const merged = [...same.values()].flatMap((each) => oneSink(each) ?? [])
-  return merged.sort((left, right) => (left.name < right.name ? -1 : 1))
+  const worseOf = (one: Sink, other: Sink) => (isWorse(other, one) ? other : one)
+  return mergeRows(parts, ({ id }) => id, worseOf).sort((left, right) => (left.name < right.name ? -1 : 1))
 }
 
 /** The worst that several shards say of one sink; null if none has it. */
 export function oneSink(parts: readonly (Sink | null)[]): Sink | null {
-  const [first, ...others] = parts.filter((part) => part !== null)
-  return others.reduce<Sink | null>(
-    (worst, part) => (worst && isWorse(part, worst) ? part : worst),
-    first ?? null,
-  )
+  return mergeSinks([parts.filter((part) => part !== null)])[0] ?? null
 }
 
 function isWorse(one: Sink, other: Sink): boolean {
