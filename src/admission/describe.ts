@@ -24,7 +24,7 @@ import {
 } from "../wire/known-fields.ts"
 import { type MediaKind, mediaIn, PICTURE_ELSEWHERE } from "../wire/media.ts"
 import { countedTokens } from "../wire/requests.ts"
-import { isObject, type JsonObject } from "../wire/usage.ts"
+import { isObject, isWhole, type JsonObject } from "../wire/usage.ts"
 import { type Described, Description } from "./described.ts"
 
 /**
@@ -144,7 +144,7 @@ const HANDLERS: Readonly<Record<Means, FieldHandler | null>> = {
     if (typeof value === "number") found.choices = value
   },
   rounds: ({ found }, value) => {
-    if (isCalls(value)) found.max_calls = Math.min(found.max_calls, value)
+    if (isWhole(value)) found.max_calls = Math.min(found.max_calls, value)
   },
   reasoning: ({ found }) => {
     found.uses_reasoning = true
@@ -327,7 +327,7 @@ class Walk {
   #tool(tool: unknown): void {
     const { found } = this
     const field = this.#operation === "chat" ? found.top : found.path
-    const uses = isObject(tool) && isCalls(tool.max_uses) ? tool.max_uses : Number.POSITIVE_INFINITY
+    const uses = isObject(tool) && isWhole(tool.max_uses) ? tool.max_uses : Number.POSITIVE_INFINITY
     found.tool_tokens ||= TOOLS_TOKENS
     for (const [who, , tokens = 0] of rowsOf(tool, this.#operation)) {
       found.tool_tokens += tokens
@@ -352,10 +352,6 @@ function isCounted(meaning: FieldMeaning | undefined): boolean {
 /** A number of tokens; infinite for what is none. */
 function tokensOf(value: unknown): number {
   return typeof value === "number" && value > 0 ? Math.ceil(value) : Number.POSITIVE_INFINITY
-}
-
-function isCalls(value: unknown): value is number {
-  return typeof value === "number" && Number.isSafeInteger(value) && value >= 0
 }
 
 /** True if a part is only the id of what the provider has. */

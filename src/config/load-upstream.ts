@@ -2,7 +2,7 @@ import { X509Certificate } from "node:crypto"
 import { BlockList, isIP } from "node:net"
 import type { Auth, Endpoint, Preset } from "../presets/preset.ts"
 import { anyErrors, presetAt, presets, presetsOfHost } from "../presets/presets.ts"
-import { hostOf } from "../wire/host.ts"
+import { hostOf, unescaped } from "../wire/host.ts"
 import { folded, isPath } from "../wire/paths.ts"
 import type { Family, Upstream } from "./config.ts"
 import { LOOPBACK } from "./environment.ts"
@@ -243,14 +243,6 @@ function proxySecrets(proxy: string | null): readonly string[] {
   if (proxy === null || !URL.canParse(proxy)) return []
   const { password } = new URL(proxy)
   return password === "" ? [] : [password, unescaped(password)]
-}
-
-function unescaped(text: string): string {
-  try {
-    return decodeURIComponent(text)
-  } catch {
-    return text
-  }
 }
 
 /** An environment variable, in lower case or in capitals; curl takes them in this order too. An empty one is unset. */

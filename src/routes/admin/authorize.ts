@@ -2,6 +2,7 @@ import { timingSafeEqual } from "node:crypto"
 import { checksumHolds, hashOf, OPERATOR_PREFIX } from "../../admission/key.ts"
 import { GatewayError } from "../../errors.ts"
 import type { Actor } from "../../ledger/accounts/operators.ts"
+import { unescaped } from "../../wire/host.ts"
 import { includesRole, type Role } from "../../wire/roles.ts"
 import { errorOf, found } from "../reference/operation.ts"
 import { NO_TOKEN } from "../reference/routes.ts"
@@ -39,15 +40,7 @@ export function reasonOf({ headers }: Request): string | null {
   const given = headers.get(REASON_HEADER)
   if (given === null || given === "") return null
   const is_encoded = /^(?:[^%]|%[2-9A-Fa-f][0-9A-Fa-f])*$/.test(given)
-  return [...(is_encoded ? decoded(given) : given)].slice(0, REASON_CHARACTERS).join("")
-}
-
-function decoded(text: string): string {
-  try {
-    return decodeURIComponent(text)
-  } catch {
-    return text
-  }
+  return [...(is_encoded ? unescaped(given) : given)].slice(0, REASON_CHARACTERS).join("")
 }
 
 export function authorOf(request: Request, reason: string | undefined) {
