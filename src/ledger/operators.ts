@@ -7,7 +7,6 @@ import * as credits from "./accounts/credits.ts"
 import * as prices from "./accounts/customer-prices.ts"
 import * as users from "./accounts/end-users.ts"
 import * as keys from "./accounts/keys.ts"
-import * as ownKeys from "./accounts/keys.ts"
 import * as log from "./accounts/operator-log.ts"
 import * as people from "./accounts/operators.ts"
 import * as lists from "./accounts/price-lists.ts"
@@ -92,9 +91,9 @@ export function operatorLedger(databases: OneOrMore<OperatedDatabase>, deadlines
     return make(account.shard)
   }
   const ofHolder = async (
-    { account_id }: ownKeys.KeyHolder,
-    change: (shard: Shard) => Promise<ownKeys.OwnKeyResult>,
-  ): Promise<ownKeys.OwnKeyResult> => {
+    { account_id }: keys.KeyHolder,
+    change: (shard: Shard) => Promise<keys.OwnKeyResult>,
+  ): Promise<keys.OwnKeyResult> => {
     const account = await live(account_id)
     return account === null ? { outcome: "invalid_api_key" } : change(account.shard)
   }
@@ -192,18 +191,18 @@ export function operatorLedger(databases: OneOrMore<OperatedDatabase>, deadlines
     },
     revokeKey: async (id: string) => (await there(keys.getKey, keys.revokeKey)(id)) ?? false,
     /** Changes by the holder of a key (D104). */
-    async makeOwnKey(holder: ownKeys.KeyHolder, key: Order<ownKeys.OwnKeyOrder>) {
+    async makeOwnKey(holder: keys.KeyHolder, key: Order<keys.OwnKeyOrder>) {
       const known = key.id === undefined ? null : await keyed(key.id)
       if (known !== null && known.answer.account_id !== holder.account_id)
         return { outcome: "conflict" } as const
       return ofHolder(holder, ({ make }) =>
-        make((database, order) => ownKeys.makeOwnKey(database, holder, order), key),
+        make((database, order) => keys.makeOwnKey(database, holder, order), key),
       )
     },
-    rotateOwnKey: (holder: ownKeys.KeyHolder, change: keys.SecretChange) =>
-      ofHolder(holder, ({ ask }) => ask(ownKeys.rotateOwnKey)(holder, change)),
-    revokeOwnKey: (holder: ownKeys.KeyHolder, id: string) =>
-      ofHolder(holder, ({ ask }) => ask(ownKeys.revokeOwnKey)(holder, id)),
+    rotateOwnKey: (holder: keys.KeyHolder, change: keys.SecretChange) =>
+      ofHolder(holder, ({ ask }) => ask(keys.rotateOwnKey)(holder, change)),
+    revokeOwnKey: (holder: keys.KeyHolder, id: string) =>
+      ofHolder(holder, ({ ask }) => ask(keys.revokeOwnKey)(holder, id)),
     /**
      * Null for an unknown end user or account (D94). Removes the name also in shards that the account has left, and in its own one last:
      * until all is done, the name finds the end user, so that what has failed can be repeated.
