@@ -12,17 +12,15 @@ type HostileRow = readonly [name: string, stream: boolean, script: Script, told:
 interface Operation {
   readonly family: "chat" | "messages"
   readonly path: string
-  /** The timeout of the upstream. */
-  readonly first_byte?: string
   draft(key: string, stream: boolean): Pick<Draft, "target" | "body"> & { readonly headers: string[] }
   /** A stream of so many words. */
   words(...words: readonly string[]): readonly string[]
 }
 
 /** A gateway whose provider is hostile, warm and ready. */
-export async function openHostile({ family, path, first_byte = "10s", draft, words }: Operation) {
+export async function openHostile({ family, path, draft, words }: Operation) {
   const scene = await Scene.open()
-  const victim = await scene.victim((url) => hostileTo(`${url}${path}`, family, first_byte))
+  const victim = await scene.victim((url) => hostileTo(`${url}${path}`, family))
   const begin = async (stream: boolean) => {
     const { id, key } = await scene.steady.account("10")
     const client = await rawClient(victim)

@@ -18,7 +18,7 @@ const GARBAGE_BYTES = 64 << 20
 export const OFFERED_BYTES = 256 << 20
 
 /** The configuration that the floods are measured against: one upstream, and one model of its family. */
-export function hostileTo(base_url: string, family: "chat" | "messages", first_byte: string) {
+export function hostileTo(base_url: string, family: "chat" | "messages") {
   return {
     lease: { renew: "1s", expire: "60s" },
     limits: { response: "8MiB", response_read: "32MiB", event: "8MiB" },
@@ -27,7 +27,7 @@ export function hostileTo(base_url: string, family: "chat" | "messages", first_b
         family,
         base_url,
         api_key: PROVIDER_KEY,
-        timeouts: { first_byte, idle: "2s", total: "60s" },
+        timeouts: { first_byte: "10s", idle: "2s", total: "60s" },
       },
     },
     models: [

@@ -2,9 +2,9 @@ import { afterAll, describe, expect, test } from "bun:test"
 import { execFileSync } from "node:child_process"
 import { readdirSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
-import { beginStream, finishStream } from "../process/stream.ts"
+import { beginStream, finishStream, text } from "../process/stream.ts"
 import { databaseVariables } from "../process/workplace.ts"
-import { chat, untilIs } from "../support/gateway.ts"
+import { chat, until, untilIs } from "../support/gateway.ts"
 import { HELLO } from "../support/provider.ts"
 import { type RawClient, rawClient } from "../support/raw-client.ts"
 import { chatRequest } from "../support/request.ts"
@@ -48,6 +48,35 @@ async function dawdle(beginning: string): Promise<Dawdler> {
   }, 500)
   return { client, dripping, began_ms: performance.now() }
 }
+
+describe("D35 a gateway that is frozen past its lease and woken", () => {
+  test("its stream goes on under a new row, and its settlement replaces what expiry charged, once", async () => {
+    const victim = await scene.victim()
+    const { id, key } = await scene.steady.account("1")
+    const { client, exchange } = await beginStream(victim, scene.provider, key)
+    await exchange.chunk(text(" of all"))
+    await untilIs(() => scene.witness.checkpoint(id), "12000")
+    victim.gateway.signal("SIGSTOP")
+    const [call] = await until(
+      () => scene.steady.calls(`?account=${id}`),
+      ([call]) => call?.state === "expired",
+    )
+    expect(call).toMatchObject({ charge: "0.000012", basis: "estimate", failure: "gateway_lost" })
+    expect(await scene.steady.balance(id)).toMatchObject({ balance: "0.999988", held: "0" })
+    victim.gateway.signal("SIGCONT")
+    await finishStream(exchange)
+    await client.receives("data: [DONE]\n\n")
+    const late = { ...WHOLE, notes: ["settled_late"] }
+    await until(
+      () => scene.steady.calls(`?account=${id}`),
+      ([corrected]) => corrected?.state === "settled",
+    )
+    expect(await scene.steady.calls(`?account=${id}`)).toMatchObject([late])
+    expect(await scene.steady.balance(id)).toMatchObject({ balance: "0.99997", held: "0" })
+    expect((await chat(victim, key)).status).toBe(200)
+    expect(await victim.stop()).toBe(0)
+  })
+})
 
 describe("the wall clock", () => {
   test("D35 jumps by hours, forwards and back: calls are served and settled, and no lease lapses", async () => {

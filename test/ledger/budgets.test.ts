@@ -20,6 +20,7 @@ import {
   lockWaiters,
   OTHER_MODEL,
   settled,
+  statementsOf,
   testGateway,
   violations,
 } from "./test-database.ts"
@@ -195,6 +196,7 @@ describe("D97 the windows of a budget", () => {
   test("begin at their time, in the order of the calls: no call counts in two, and none is lost", async () => {
     const account = await db.account(100_000n)
     const session = new WoundSession(db.address)
+    const wound = statementsOf(session.connection, gateway_id)
     const day = await budget(account, { period: "day", timezone: "Europe/Berlin" })
     const hour = await budget(account, {
       period: "hour",
@@ -206,8 +208,8 @@ describe("D97 the windows of a budget", () => {
     const at = async (ms: number, amount: bigint, changes: Partial<Hold> = {}) => {
       await session.wind(midnight + ms - Date.now())
       const asked = holdOf(account, amount, { id: session.nextId(), ...changes })
-      const [result] = await holdBatch(session.connection, gateway_id, [asked], 300)
-      return { outcome: result?.outcome, asked }
+      const [outcome] = await wound.outcomes(asked)
+      return { outcome, asked }
     }
     const evening = await at(-60_000, 100n)
     expect(evening.outcome).toBe("held")
@@ -216,12 +218,8 @@ describe("D97 the windows of a budget", () => {
     expect(night.outcome).toBe("held")
     // A gateway whose statement began before midnight comes late: it counts in the new day.
     expect((await at(-1_000, 1n)).outcome).toBe("budget_reached")
-    await endBatch(session.connection, [{ end: settled(evening.asked.id, 70n), hold: null }], 300)
-    await endBatch(
-      session.connection,
-      [{ end: settled(night.asked.id, 60n, { terms_id: OTHER_MODEL }), hold: null }],
-      300,
-    )
+    await wound.endUnknown(settled(evening.asked.id, 70n))
+    await wound.endUnknown(settled(night.asked.id, 60n, { terms_id: OTHER_MODEL }))
     expect((await at(-1_000, 40n, { terms_id: OTHER_MODEL })).outcome).toBe("held")
     const rows = await db.sql`SELECT id, spent::int, held::int FROM tollgate.budget_windows
       WHERE account_id = ${account.account_id}`

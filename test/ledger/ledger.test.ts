@@ -14,7 +14,6 @@ import {
   RENEWING,
   released,
   settled,
-  spawnFile,
   testDatabase,
 } from "./test-database.ts"
 
@@ -226,12 +225,5 @@ describe("limits and states", () => {
     await ledger.end(settled(hold.id, 1n))
     expect(ledger.depths().spool).toBe(1)
     await ledger.stop()
-  })
-
-  test("a process that has stopped its ledger ends by itself", async () => {
-    const told = { address: db.address, data_dir: await db.folder(), account: await db.account(10n) }
-    const child = spawnFile("stopping-gateway.ts", told)
-    expect(await new Response(child.stdout).text()).toBe("stopped\n")
-    expect(await child.exited).toBe(0)
   })
 })

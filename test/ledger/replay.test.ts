@@ -1,8 +1,7 @@
 import { describe, expect, test } from "bun:test"
-import { appendFile, mkdir, readFile, rename, writeFile } from "node:fs/promises"
+import { appendFile, readFile, rename, writeFile } from "node:fs/promises"
 import { join } from "node:path"
 import { nextId } from "../../src/id.ts"
-import type { DatabaseLedgerOptions } from "../../src/ledger/database-ledger.ts"
 import { lineOf, Spool } from "../../src/ledger/queue/spool.ts"
 import {
   type Account,
@@ -14,7 +13,6 @@ import {
   RENEWING,
   settled,
   silent,
-  spawnFile,
   spooledEnd,
   testDatabase,
   unheldIn,
@@ -43,15 +41,6 @@ describe("what another process left", () => {
   }
   const declareDead = (gateway_id: string) =>
     db.sql`UPDATE tollgate.gateways SET dead_at = now(), swept_at = now() WHERE id = ${gateway_id}`
-  /** Opens a ledger, does this, and comes back when it has replayed a few times more. */
-  async function renewedOften(options: Partial<DatabaseLedgerOptions>, work: () => PromiseLike<unknown>) {
-    let renewals = 0
-    const statement = (kind: string) => void (kind === "lease" && renewals++)
-    await db.ledger({ lease: RENEWING, events: { statement }, ...options })
-    await work()
-    const enough = renewals + 8
-    await until(() => renewals > enough)
-  }
   const charges = async (ids: readonly string[]) =>
     Promise.all(ids.map(async (id) => (await call(db.sql, id))?.charge_nano))
 
@@ -134,7 +123,13 @@ describe("what another process left", () => {
     await appendFile(path, newer)
     const text = await readFile(path, "utf8")
     const { errors, log } = listening()
-    await renewedOften({ data_dir, log }, () => declareDead(gateway_id))
+    let renewals = 0
+    const statement = (kind: string) => void (kind === "lease" && renewals++)
+    await db.ledger({ data_dir, log, lease: RENEWING, events: { statement } })
+    await declareDead(gateway_id)
+    // It is read again a few times.
+    const enough = renewals + 8
+    await until(() => renewals > enough)
     await until(async () => (await charges(ids)).every((charge) => charge !== null))
     expect(await charges(ids)).toEqual(["7", "8"])
     expect(errors).toEqual(["the spool has lines that this version cannot read: the file is kept"])
@@ -160,18 +155,6 @@ describe("what another process left", () => {
     await declareDead(gateway_id)
     await until(async () => (await filesIn(data_dir)).length === 0)
   })
-
-  test("of another ledger is left alone, even if its gateway should be dead", async () => {
-    const data_dir = await db.folder()
-    const gateway_id = await db.gateway()
-    await declareDead(gateway_id)
-    await mkdir(join(data_dir, "spool"))
-    await writeFile(join(data_dir, "spool", `${gateway_id}.jsonl`), lineOf(spooledEnd(settled(nextId(), 1n))))
-    const { errors, log } = listening()
-    await renewedOften({ data_dir, log }, () => until(() => errors.length > 0))
-    expect(errors).toEqual(["the spool has settlements without a hold: the file is kept"])
-    expect(await filesIn(data_dir)).toHaveLength(1)
-  })
 })
 
 test("D13 an end whose hold is not in the ledger is kept in the spool and logged, and so it is by the next process", async () => {
@@ -196,23 +179,4 @@ test("D13 an end whose hold is not in the ledger is kept in the spool and logged
   await second.stop()
   expect(errors).toEqual(["the spool has settlements without a hold: the file is kept"])
   expect(await readFile(path, "utf8")).toBe(lineOf(spooledEnd(missing, "")))
-})
-
-test("a process that is killed with a settlement it could not write: the next one writes it", async () => {
-  const data_dir = await db.folder()
-  const account = await db.account(1_000n)
-  const child = spawnFile("spooling-gateway.ts", { address: db.address, data_dir, account })
-  let said = ""
-  const decoder = new TextDecoder()
-  for await (const bytes of child.stdout) {
-    said += decoder.decode(bytes, { stream: true })
-    if (said.includes("\n")) break
-  }
-  child.kill("SIGKILL")
-  await child.exited
-  const id = said.trim()
-  expect(await call(db.sql, id)).toMatchObject({ state: "open" })
-  await db.ledger({ data_dir })
-  await until(async () => (await call(db.sql, id))?.state === "settled")
-  expect(await call(db.sql, id)).toMatchObject({ charge_nano: "77", notes: [] })
 })

@@ -175,14 +175,11 @@ describe("the file of a process", () => {
     expect(await spool.others()).toEqual([])
   })
 
-  test.each([
-    ["words that this version does not know", (line: string) => line.replace('"completed"', '"paused"')],
-    ["a torn line in its middle", (line: string) => `${line.slice(0, 40)}\n`],
-  ])("D27 with %s gives the other lines, and says that there is one", async (_, spoil) => {
+  test("D27 with a torn line in its middle gives the other lines, and says that there is one", async () => {
     const [first, last] = [settled(nextId(), 1n), settled(nextId(), 3n)]
     const lines = [
       lineOf(spooledEnd(first)),
-      spoil(lineOf(spooledEnd(settled(nextId(), 2n)))),
+      `${lineOf(spooledEnd(settled(nextId(), 2n))).slice(0, 40)}\n`,
       lineOf(spooledEnd(last)),
     ]
     const { read } = await left(lines.join(""))

@@ -191,10 +191,15 @@ export async function ledgerAt(
 
 export const silent = { info: () => {}, warn: () => {}, error: () => {} }
 
-/** A log, and the errors that were logged. */
+/** A log, and the errors that were logged, with their fields. */
 export function listening() {
   const errors: string[] = []
-  return { errors, log: { ...silent, error: (_: object, message: string) => void errors.push(message) } }
+  const fields: object[] = []
+  const error = (one: object, message: string) => {
+    errors.push(message)
+    fields.push(one)
+  }
+  return { errors, fields, log: { ...silent, error } }
 }
 
 /** An end in the form of a line of the spool. */

@@ -18,10 +18,10 @@ import {
   failureOf,
   holdOf,
   ledgerAt,
+  listening,
   lockAccount,
   released,
   settled,
-  silent,
   testDatabase,
   until,
 } from "./test-database.ts"
@@ -136,8 +136,7 @@ describe("a row that cannot be written does not fail its neighbours", () => {
   })
 
   test("an end that breaks a constraint stays spooled, and its caller is not kept waiting", async () => {
-    const errors: object[] = []
-    const log = { info: () => {}, warn: () => {}, error: (fields: object) => void errors.push(fields) }
+    const { fields, log } = listening()
     const ledger = await db.ledger({ log })
     const account = await db.account(1_000n)
     const holds = Array.from({ length: 20 }, () => holdOf(account, 1n))
@@ -147,7 +146,7 @@ describe("a row that cannot be written does not fail its neighbours", () => {
     expect(states.filter((state) => state === "settled")).toHaveLength(19)
     expect(states[7]).toBe("open")
     expect(ledger.depths().spool).toBe(1)
-    expect(errors).toEqual([{ id: holds[7]?.id, code: "23514" }])
+    expect(fields).toEqual([{ id: holds[7]?.id, code: "23514" }])
   })
 })
 
@@ -168,13 +167,8 @@ describe("a statement that loses a row on its way does nothing, is an error in t
     return () => db.sql.unsafe(`DROP TRIGGER ${name} ON tollgate.accounts`)
   }
 
-  function listening() {
-    const errors: object[] = []
-    return { errors, log: { ...silent, error: (fields: object) => void errors.push(fields) } }
-  }
-
   test("to hold and to end", async () => {
-    const { errors, log } = listening()
+    const { fields, log } = listening()
     const ledger = await db.ledger({ log })
     const account = await db.account(100n)
     const hold = holdOf(account, 60n)
@@ -184,11 +178,11 @@ describe("a statement that loses a row on its way does nothing, is an error in t
     await losing(account, 2)
     await ledger.end(settled(hold.id, 50n))
     expect(await call(db.sql, hold.id)).toMatchObject({ state: "settled", charge_nano: "50" })
-    expect(errors).toEqual(["hold", "end"].map((statement) => ({ statement, items: 1 })))
+    expect(fields).toEqual(["hold", "end"].map((statement) => ({ statement, items: 1 })))
   })
 
   test("and the other accounts of its connection are served meanwhile", async () => {
-    const { errors, log } = listening()
+    const { fields, log } = listening()
     const ledger = await db.ledger({ log })
     const accounts = await Promise.all([1, 2, 3].map(() => db.account(100n)))
     const holds = accounts.map((account) => holdOf(account, 60n))
@@ -203,7 +197,7 @@ describe("a statement that loses a row on its way does nothing, is an error in t
     await find()
     await ending
     expect(await call(db.sql, lost.id)).toMatchObject({ state: "settled", charge_nano: "50" })
-    expect(errors.length).toBeGreaterThan(1)
+    expect(fields.length).toBeGreaterThan(1)
   })
 })
 
