@@ -97,7 +97,10 @@ export class Outlet {
       this.#attach({
         write: (bytes) => parts.push(bytes),
         flush: () => {},
-        close: () => resolve(Buffer.concat(parts)),
+        close: () => {
+          resolve(Buffer.concat(parts))
+          this.#source.outletEnded()
+        },
       })
       void this.#pullAll()
     })

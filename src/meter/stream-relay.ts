@@ -139,7 +139,9 @@ export class StreamRelay implements OutletSource {
           await this.#whole.makeEvents()
         }
         sent = !this.#ended && this.#relay(part)
-        if (this.#whole && !(await this.#whole.keep()) && !this.#ended) this.#relay("over limit")
+        // After the end it would take memory that nobody frees.
+        if (this.#whole && !this.#ended && !(await this.#whole.keep()) && !this.#ended)
+          this.#relay("over limit")
         while (this.#rest !== null && !this.#ended) {
           await this.#options.turn(TURN_BYTES)
           sent = !this.#ended && this.#relay(this.#rest)

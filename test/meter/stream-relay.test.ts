@@ -797,10 +797,10 @@ describe("D77 D29 the memory of a JSON answer to a stream request", () => {
   const MIB = 1_048_576
   const content = "x".repeat(2 * MIB)
   const answer = `{"choices":[{"index":0,"message":{"content":"${content}"}}],"usage":${JSON.stringify(tokens)}}`
+  const limits = { body_bytes: 4 * MIB, memory_bytes: 64 * MIB }
 
   test("counts from when it arrives until its client has it", async () => {
     const memory = new Memory(0)
-    const limits = { body_bytes: 4 * MIB, memory_bytes: 64 * MIB }
     const other = memory.answer("a", limits)
     expect(other.hold(100 * MIB)).toBeNull()
     other.stop()
@@ -837,5 +837,55 @@ describe("D77 D29 the memory of a JSON answer to a stream request", () => {
     provider.close()
     expect(await client()).toContain(errorEvent)
     expect(await settled).toMatchObject({ too_large: true, usage: { state: "valid" } })
+  })
+
+  test.each(["while a part waits for its turn", "while it is converted"])(
+    "is given back if the client leaves %s",
+    async (moment) => {
+      const memory = new Memory(0)
+      const left = Promise.withResolvers<void>()
+      const turn = Promise.withResolvers<void>()
+      const leave = () => {
+        stream_relay.clientLeft()
+        left.resolve()
+      }
+      let parts = 0
+      const { stream_relay, provider } = relay({
+        response_bytes: 4 * MIB,
+        memory: memory.answer("a", limits),
+        form: {
+          ...chatEvents,
+          eventsOf: (payload) => {
+            leave()
+            return chatEvents.eventsOf(payload)
+          },
+        },
+        turn: () => {
+          parts += 1
+          if (moment !== "while a part waits for its turn" || parts !== 2) return null
+          queueMicrotask(leave)
+          return turn.promise
+        },
+      })
+      void stream_relay.outlet.ready()
+      provider.send(answer.slice(0, MIB), answer.slice(MIB))
+      provider.close()
+      await left.promise
+      turn.resolve()
+      for (let turns = 0; turns < 3; turns++) await new Promise((resolve) => setImmediate(resolve))
+      expect(memory.take("b", 62 * MIB, limits.memory_bytes)).not.toBe(false)
+    },
+  )
+
+  test("is given back when its events leave in one piece", async () => {
+    const memory = new Memory(0)
+    const { stream_relay, provider } = relay({
+      response_bytes: 4 * MIB,
+      memory: memory.answer("a", limits),
+    })
+    provider.send(answer)
+    provider.close()
+    expect(decoder.decode(await stream_relay.outlet.whole())).toContain(content)
+    expect(memory.take("b", 62 * MIB, limits.memory_bytes)).not.toBe(false)
   })
 })
