@@ -1,19 +1,12 @@
-import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { afterAll, describe, expect, test } from "bun:test"
 import { writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { root } from "../../src/cli/program.ts"
 import { Shell, type } from "./command.ts"
 
-let shell: Shell
-
-beforeAll(async () => {
-  shell = new Shell()
-  for (const name of ["bash", "zsh", "fish"]) {
-    const { code, out } = await type(["completion", name])
-    expect(code).toBe(0)
-    writeFileSync(join(shell.folder, `complete.${name}`), out)
-  }
-})
+const shell = new Shell()
+for (const name of ["bash", "zsh", "fish"])
+  writeFileSync(join(shell.folder, `complete.${name}`), (await type(["completion", name])).out)
 afterAll(() => shell.remove())
 
 describe("completion scripts", () => {

@@ -1,6 +1,5 @@
-import { afterAll, beforeAll, describe, expect, test } from "bun:test"
-import { mkdtemp, rm, writeFile } from "node:fs/promises"
-import { tmpdir } from "node:os"
+import { beforeAll, describe, expect, test } from "bun:test"
+import { writeFile } from "node:fs/promises"
 import { join } from "node:path"
 import { floorId } from "../../src/id.ts"
 import { connect } from "../../src/ledger/database/address.ts"
@@ -8,6 +7,7 @@ import { compareUsage } from "../../src/reconciliation/compared-usage.ts"
 import { readUsageExport } from "../../src/reconciliation/usage-export.ts"
 import type { ComparedUsage, ReconciledSums } from "../../src/wire/reconciliation.ts"
 import { falsify } from "../ledger/test-database.ts"
+import { testFolder } from "../support/folder.ts"
 import { ADMIN_TOKEN, CHAT, chat } from "../support/gateway.ts"
 import { HELLO, json } from "../support/provider.ts"
 import { testGateway } from "../support/test-gateway.ts"
@@ -36,6 +36,7 @@ const { provider, gateway } = await testGateway(
   HELLO,
 )
 
+const folder = testFolder()
 const ACCESS = { TOLLGATE_URL: gateway.url, TOLLGATE_ADMIN_TOKEN: ADMIN_TOKEN }
 
 /** A bucket of OpenAI's usage API, grouped by model and key. */
@@ -360,11 +361,9 @@ describe("D98 a difference is explained", () => {
 })
 
 describe("D98 tollgate reconcile", () => {
-  let folder: string
   let key: string
 
   beforeAll(async () => {
-    folder = await mkdtemp(join(tmpdir(), "tollgate-reconcile-"))
     ;({ key } = await gateway.account("1"))
     // So many that each of the two keys is used.
     for (let call = 0; call < 15; call += 1) await chat(gateway, key)
@@ -372,7 +371,6 @@ describe("D98 tollgate reconcile", () => {
     await chat(gateway, key)
     await moveToThePast()
   })
-  afterAll(() => rm(folder, { recursive: true, force: true }))
 
   /** The calls as they would be if they had been made at half past nine. */
   async function moveToThePast(): Promise<void> {

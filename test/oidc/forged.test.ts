@@ -1,9 +1,9 @@
-import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "bun:test"
+import { afterAll, afterEach, beforeEach, expect, test } from "bun:test"
 import { drizzle } from "drizzle-orm/postgres-js"
 import type { OidcSettings } from "../../src/config/oidc.ts"
 import { connect } from "../../src/ledger/database/address.ts"
 import { IdentityProvider } from "../../src/oidc/identity-provider.ts"
-import { type AdminHarness, mount, openAdminHarness } from "../admin/admin-harness.ts"
+import { type AdminHarness, mount, testAdmin } from "../admin/admin-harness.ts"
 import { ACCESS_TOKEN, newKey, type ScriptedIssuer, startScriptedIssuer, token } from "./scripted-issuer.ts"
 
 /** Answers of a provider that is down, broken or false (D103). */
@@ -15,31 +15,23 @@ const UNUSABLE =
 /** The header that has the address of a request in these tests. */
 const SENDER = "x-sender"
 
-let script: ScriptedIssuer
-let settings: OidcSettings
-let adminApi: AdminHarness
+const script = await startScriptedIssuer("tollgate")
+const settings: OidcSettings = {
+  ...{ issuer: script.issuer, client_id: "tollgate", client_secret: CLIENT_SECRET, name: "Example" },
+  ...{ public_url: "https://tollgate.example.com", scopes: ["openid"], role_claim: "groups" },
+  ...{ roles: { staff: "read" }, name_claim: "email", allowed: null, session_ms: 60_000 },
+}
+const adminApi = await testAdmin()
 let app: AdminHarness["app"]
 const reasons: string[] = []
 const texts: string[] = []
 
-beforeAll(async () => {
-  script = await startScriptedIssuer("tollgate")
-  settings = {
-    ...{ issuer: script.issuer, client_id: "tollgate", client_secret: CLIENT_SECRET, name: "Example" },
-    ...{ public_url: "https://tollgate.example.com", scopes: ["openid"], role_claim: "groups" },
-    ...{ roles: { staff: "read" }, name_claim: "email", allowed: null, session_ms: 60_000 },
-  }
-  adminApi = await openAdminHarness()
-})
 beforeEach(restart)
 afterEach(() => {
   script.claims = {}
   script.answers = {}
 })
-afterAll(async () => {
-  await adminApi.close()
-  await script.stop()
-})
+afterAll(() => script.stop())
 
 /** Another process: it knows nothing of the provider yet. */
 function restart(): void {

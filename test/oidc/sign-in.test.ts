@@ -1,21 +1,14 @@
-import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { afterAll, describe, expect, test } from "bun:test"
 import { sql } from "drizzle-orm"
 import { drizzle } from "drizzle-orm/postgres-js"
 import { connect } from "../../src/ledger/database/address.ts"
 import { type Role, roles } from "../../src/wire/roles.ts"
 import { BROWSER, browserless, openBrowser } from "../support/browser.ts"
 import { freePort } from "../support/free-port.ts"
-import { ADMIN_TOKEN, startGateway, type TestGateway } from "../support/gateway.ts"
+import { ADMIN_TOKEN, startGateway } from "../support/gateway.ts"
 import { operatorOf } from "../support/operator.ts"
-import { type Provider, startProvider } from "../support/provider.ts"
-import {
-  CLIENT_ID,
-  CLIENT_SECRET,
-  CookieJar,
-  type OpenProvider,
-  returnAddress,
-  startOpenProvider,
-} from "./open-provider.ts"
+import { startProvider } from "../support/provider.ts"
+import { CLIENT_ID, CLIENT_SECRET, CookieJar, returnAddress, startOpenProvider } from "./open-provider.ts"
 
 /** Sign-in to the console by a real OpenID provider (D103). */
 
@@ -32,33 +25,24 @@ const PEOPLE = {
 }
 const SAME = { "sec-fetch-site": "same-origin" }
 
-let upstream: Provider
-let gateway: TestGateway
-let other: TestGateway
-let provider: OpenProvider
-let url: string
-let other_url: string
-
-beforeAll(async () => {
-  upstream = await startProvider()
-  const port = await freePort()
-  url = `http://127.0.0.1:${port}`
-  provider = await startOpenProvider(`${url}/admin/oidc/callback`, PEOPLE)
-  const oidc = {
-    issuer: provider.issuer,
-    client_id: CLIENT_ID,
-    client_secret: CLIENT_SECRET,
-    public_url: url,
-    name: "Example & Co",
-    scopes: ["openid", "email", "groups"],
-    roles: Object.fromEntries(roles.map((role) => [`${role}s`, role])),
-    session: "1h",
-  }
-  gateway = await startGateway(upstream, { admin: { port, oidc } })
-  const shards = [{ name: "main", open: true, address: gateway.address }] as const
-  other = await startGateway(upstream, { admin: { port: 0, oidc } }, null, shards)
-  other_url = `http://127.0.0.1:${other.service.admin_server?.port}`
-})
+const upstream = await startProvider()
+const port = await freePort()
+const url = `http://127.0.0.1:${port}`
+const provider = await startOpenProvider(`${url}/admin/oidc/callback`, PEOPLE)
+const oidc = {
+  issuer: provider.issuer,
+  client_id: CLIENT_ID,
+  client_secret: CLIENT_SECRET,
+  public_url: url,
+  name: "Example & Co",
+  scopes: ["openid", "email", "groups"],
+  roles: Object.fromEntries(roles.map((role) => [`${role}s`, role])),
+  session: "1h",
+}
+const gateway = await startGateway(upstream, { admin: { port, oidc } })
+const shards = [{ name: "main", open: true, address: gateway.address }] as const
+const other = await startGateway(upstream, { admin: { port: 0, oidc } }, null, shards)
+const other_url = `http://127.0.0.1:${other.service.admin_server?.port}`
 afterAll(async () => {
   await other.stop()
   await gateway.stop()
