@@ -76,6 +76,8 @@ describe("D6 D12 D21 D38 D39 D40 D43 D44 D77 D81 a wrong file stops the start wi
     }),
     "models[0].price.service_tiers.default: expected a name that matches ^(?!(?:auto|default)$)[a-z][a-z0-9_-]{0,31}$":
       served({ default: { input: "1", output: "1" } }),
+    "upstreams: expected a mapping from names to upstreams": and({ upstreams: [], models: [] }),
+    "models: expected a list of models": and({ models: {} }),
     "vendors[0]: expected no alias to a value that contains it": "vendors: &all [*all]\n",
     "shutdown.drain: expected a duration, such as 0s, 50ms, 15s, 5m or 1h (at most 99h)": and({
       shutdown: { drain: "1d" },
@@ -171,18 +173,22 @@ describe("D6 D12 D21 D38 D39 D40 D43 D44 D77 D81 a wrong file stops the start wi
   test.each(
     keysOf(ConfigFile).map(({ part, name, schema }) => {
       const at = part.replace("NAME", "openai").replaceAll("[]", "[0]")
-      return [at === "" ? name : `${at}.${name}`, schema] as const
+      return [at === "" ? name : `${at}.${name}`, at, schema] as const
     }),
-  )("%s of another kind or beyond its bounds, and an unknown key beside it", (path, schema) => {
-    const { type, minimum, maximum } = schema
-    const wrong: unknown[] = [type === "object" ? 5 : { another: "kind" }]
-    if (minimum !== undefined) wrong.push(minimum - 1, maximum + 1, String(maximum))
-    if (type === "integer") wrong.push(minimum + 0.5)
-    for (const value of wrong) {
-      expect(refusal(withValue(path, value)).split("\n")).toContain(`${path}: expected ${schema[EXPECTED]}`)
-    }
-    expect(refusal(withValue(`${path}_`, 1))).toContain(`${path}_: expected a known key: `)
-  })
+  )(
+    "%s of another kind or beyond its bounds, an unknown key beside it, and no mapping",
+    (path, at, schema) => {
+      if (at !== "") expect(refusal(withValue(at, 5))).toContain(`${at}: expected a mapping`)
+      const { type, minimum, maximum } = schema
+      const wrong: unknown[] = [type === "object" ? 5 : { another: "kind" }]
+      if (minimum !== undefined) wrong.push(minimum - 1, maximum + 1, String(maximum))
+      if (type === "integer") wrong.push(minimum + 0.5)
+      for (const value of wrong) {
+        expect(refusal(withValue(path, value)).split("\n")).toContain(`${path}: expected ${schema[EXPECTED]}`)
+      }
+      expect(refusal(withValue(`${path}_`, 1))).toContain(`${path}_: expected a known key: `)
+    },
+  )
 
   const places = (text: string) =>
     refusal(text)
