@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import { blocksUnder } from "../docs/blocks.ts"
 import { chatDraft } from "../http/harness.ts"
+import { isMissing } from "../support/external.ts"
 import { freePort } from "../support/free-port.ts"
 import { ADMIN_TOKEN, startGateway, type TestGateway, until } from "../support/gateway.ts"
 import { operatorOf } from "../support/operator.ts"
@@ -15,7 +16,7 @@ import {
 } from "../support/provider.ts"
 import { dial } from "../support/raw-client.ts"
 import { chatRequest, requestBytes } from "../support/request.ts"
-import { kinds, proxyless, ReverseProxy } from "../support/reverse-proxy.ts"
+import { kinds, startReverseProxy } from "../support/reverse-proxy.ts"
 
 /** What docs/deploying.md shows for reverse proxies, in front of a whole gateway. */
 
@@ -47,12 +48,12 @@ const SPELLINGS = [
 const [documented] = blocksUnder("docs/deploying.md", "Reverse proxies", "yaml")
 
 describe.each(kinds)("the documented %s", (name, kind) => {
-  const is_absent = proxyless(kind, `${name} works in front of the gateway as docs/deploying.md says`)
+  const is_absent = isMissing(kind.program, `${name} works in front of the gateway as docs/deploying.md says`)
   const shown = test.skipIf(is_absent)
   let provider: Provider
   let gateway: TestGateway
   let operators: ReturnType<typeof operatorOf>
-  let proxy: ReverseProxy
+  let proxy: Awaited<ReturnType<typeof startReverseProxy>>
   beforeAll(async () => {
     if (is_absent) return
     provider = await startProvider()
@@ -60,7 +61,7 @@ describe.each(kinds)("the documented %s", (name, kind) => {
     gateway = await startGateway(provider, { admin: { port: 0 } })
     operators = operatorOf(`http://127.0.0.1:${gateway.service.admin_server?.port}`)
     const [block] = blocksUnder("docs/deploying.md", "Reverse proxies", kind.language)
-    proxy = await ReverseProxy.start(kind, block?.text ?? "none", new URL(gateway.url).host, await freePort())
+    proxy = await startReverseProxy(kind, block?.text ?? "none", new URL(gateway.url).host, await freePort())
   })
   afterAll(async () => {
     if (is_absent) return

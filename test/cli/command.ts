@@ -1,11 +1,11 @@
-import { execFileSync, spawn } from "node:child_process"
-import { mkdtempSync, rmSync, symlinkSync } from "node:fs"
-import { tmpdir } from "node:os"
+import { execFileSync } from "node:child_process"
+import { symlinkSync } from "node:fs"
 import { delimiter, join } from "node:path"
 import type { Group, Leaf } from "../../src/cli/command.ts"
 import { runProgram } from "../../src/cli/program.ts"
 import type { Runtime } from "../../src/cli/screen.ts"
 import { painter } from "../../src/start/paint.ts"
+import { testFolder } from "../support/folder.ts"
 
 const MAIN = join(import.meta.dir, "../../src/cli/main.ts")
 
@@ -63,9 +63,9 @@ export function wordsOf(lines: readonly string[], variables: Readonly<Record<str
     .map((line) => line.split("\0").slice(0, -1))
 }
 
-/** A folder in which commands are typed, with `tollgate` and `bun` on the path as a linked package has them. */
+/** A folder of a test file in which commands are typed, with `tollgate` and `bun` on the path as a linked package has them. */
 export class Shell {
-  readonly folder = mkdtempSync(join(tmpdir(), "tollgate-cli-"))
+  readonly folder = testFolder()
   readonly #variables: Readonly<Record<string, string>>
 
   constructor(variables: Readonly<Record<string, string>> = {}) {
@@ -75,23 +75,12 @@ export class Shell {
   }
 
   /** Runs a line of a POSIX shell; nothing of this process' own environment but path and home is in it. */
-  run(line: string, variables: Readonly<Record<string, string>> = {}): Promise<Ended> {
+  async run(line: string, variables: Readonly<Record<string, string>> = {}): Promise<Ended> {
     const { PATH = "", HOME = "/" } = process.env
     const env = { PATH: `${this.folder}${delimiter}${PATH}`, HOME, ...this.#variables, ...variables }
-    const child = spawn("/bin/sh", ["-c", line], { cwd: this.folder, env, stdio: ["ignore", "pipe", "pipe"] })
-    const said = { out: "", err: "" }
-    child.stdout.setEncoding("utf8").on("data", (text: string) => {
-      said.out += text
-    })
-    child.stderr.setEncoding("utf8").on("data", (text: string) => {
-      said.err += text
-    })
-    return new Promise((resolve) => {
-      child.on("close", (code) => resolve({ code, ...said }))
-    })
-  }
-
-  remove(): void {
-    rmSync(this.folder, { recursive: true, force: true })
+    const stdio = ["ignore", "pipe", "pipe"] as const
+    const child = Bun.spawn(["/bin/sh", "-c", line], { cwd: this.folder, env, stdio: [...stdio] })
+    const [out, err] = await Promise.all([child.stdout.text(), child.stderr.text()])
+    return { code: await child.exited, out, err }
   }
 }

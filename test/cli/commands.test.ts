@@ -40,10 +40,7 @@ await gateway.admin("PATCH", `/accounts/${account.id}`, { name })
 const answer = await chat(gateway, account.key)
 const known = { ...account, name, call: answer.headers.get("x-request-id") ?? "" }
 knowFormats()
-afterAll(async () => {
-  await way.stop()
-  shell.remove()
-})
+afterAll(() => way.stop())
 
 /** Types a line; what it printed that ended well and said nothing on the side. */
 async function printed(line: string, variables?: Record<string, string>): Promise<string> {

@@ -1,4 +1,4 @@
-import { afterAll, describe, expect, test } from "bun:test"
+import { describe, expect, test } from "bun:test"
 import { writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { root } from "../../src/cli/program.ts"
@@ -7,7 +7,6 @@ import { Shell, type } from "./command.ts"
 const shell = new Shell()
 for (const name of ["bash", "zsh", "fish"])
   writeFileSync(join(shell.folder, `complete.${name}`), (await type(["completion", name])).out)
-afterAll(() => shell.remove())
 
 describe("completion scripts", () => {
   test.each([

@@ -27,10 +27,7 @@ await detachedMonth()
 const account = await gateway.account("10")
 const key = account.key
 const call = (await chat(gateway, key)).headers.get("x-request-id") ?? ""
-afterAll(async () => {
-  await way.stop()
-  shell.remove()
-})
+afterAll(() => way.stop())
 
 /** October 2024, without calls, as it is when it was kept long enough (D75). */
 async function detachedMonth(): Promise<void> {

@@ -32,7 +32,6 @@ child.on("exit", () => listens.reject(new Error(`the demo ended: ${printed}`)))
 await listens.promise
 afterAll(async () => {
   child.kill("SIGKILL")
-  shell.remove()
   await place.clear()
 })
 

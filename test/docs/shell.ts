@@ -1,6 +1,7 @@
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
+import { quoted } from "../../src/start/banner.ts"
 import { CLI_FILE } from "../support/programs.ts"
 import type { Block } from "./blocks.ts"
 
@@ -131,8 +132,4 @@ function spawned({ folder, env = {} }: Place) {
   const { PATH = "", HOME = "/" } = process.env
   const own = { PATH, HOME, NO_COLOR: "1", TOLLGATE_DATA_DIR: join(folder, "data"), ...env }
   return { cwd: folder, env: own, stdout: "pipe" } as const
-}
-
-function quoted(text: string): string {
-  return `'${text.replaceAll("'", "'\\''")}'`
 }

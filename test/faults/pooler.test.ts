@@ -8,9 +8,10 @@ import { printUsd } from "../../src/money.ts"
 import type { GatewayProcess } from "../process/gateway-process.ts"
 import { Workplace } from "../process/workplace.ts"
 import { emptyDatabase } from "../support/database.ts"
+import { isMissing } from "../support/external.ts"
 import { CHAT, chat, configFor, until, untilIs } from "../support/gateway.ts"
 import { operatorOf } from "../support/operator.ts"
-import { PgBouncer, poolerless } from "../support/pgbouncer.ts"
+import { PGBOUNCER, startPgBouncer } from "../support/pgbouncer.ts"
 import { HELLO, startProvider } from "../support/provider.ts"
 import { EventReceiver } from "./event-receiver.ts"
 import { Random } from "./random.ts"
@@ -18,7 +19,10 @@ import { Random } from "./random.ts"
 /** Debian's PgBouncer in transaction mode between the gateways and their Postgres, as docs/deploying.md says. */
 
 const DAY_MS = 86_400_000
-const is_absent = poolerless("gateways work through a transaction pooler, and start over a single connection")
+const is_absent = isMissing(
+  PGBOUNCER,
+  "gateways work through a transaction pooler, and start over a single connection",
+)
 
 let drop: () => Promise<void>
 let address: SocketAddress
@@ -40,7 +44,7 @@ async function pooler(pool_size: number): Promise<Address> {
 }
 
 async function poolerUrl(pool_size: number): Promise<string> {
-  const pgbouncer = await PgBouncer.start(address, pool_size)
+  const pgbouncer = await startPgBouncer(address, pool_size)
   closing.defer(() => pgbouncer.stop())
   return pgbouncer.url
 }

@@ -77,7 +77,6 @@ afterAll(async () => {
   const ended = once(server, "exit")
   server.kill("SIGQUIT")
   await ended
-  shell.remove()
   await place.clear(provider)
 })
 

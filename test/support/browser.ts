@@ -1,17 +1,12 @@
-import { existsSync } from "node:fs"
 import { mkdtemp, rm } from "node:fs/promises"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { type BrowserContext, chromium } from "playwright-core"
+import { isMissing } from "./external.ts"
 
 export const BROWSER = "/usr/bin/chromium"
 
-/** Whether there is no browser; then it says in the test's output what is not shown. */
-export function browserless(what_is_not_shown: string): boolean {
-  const is_absent = !existsSync(BROWSER)
-  if (is_absent) console.warn(`SKIPPED: no ${BROWSER}, so nothing shows that ${what_is_not_shown}`)
-  return is_absent
-}
+export const browserless = (what_is_not_shown: string) => isMissing(BROWSER, what_is_not_shown)
 
 export interface Browser {
   readonly context: BrowserContext
