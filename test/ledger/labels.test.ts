@@ -3,7 +3,6 @@ import { changeKey } from "../../src/ledger/accounts/keys.ts"
 import { audit } from "../../src/ledger/archive/audit.ts"
 import type { Runner } from "../../src/ledger/database/connection.ts"
 import type { Hold, Labelled } from "../../src/ledger/entries.ts"
-import { holdBatch } from "../../src/ledger/money/hold.ts"
 import { restoreBatch } from "../../src/ledger/money/restore.ts"
 import { LabelQueue } from "../../src/ledger/queue/labels.ts"
 import { lineOf, parseLine } from "../../src/ledger/queue/spool.ts"
@@ -25,7 +24,7 @@ import {
 
 const LOCK_MS = 300
 
-const { db, connection, gateway_id } = await testGateway()
+const { db, connection, gateway_id, ask, outcomes } = await testGateway()
 
 const labelled = ({ account_id }: Account, changes: Partial<Labelled> = {}): Labelled => ({
   account_id,
@@ -195,9 +194,7 @@ describe("D94: a hold has the id of its labels", () => {
 
   test("by every statement that holds, with the session (D65)", async () => {
     for (const batch of await batches()) {
-      expect(await holdBatch(connection, gateway_id, batch, LOCK_MS)).toEqual(
-        batch.map(() => ({ outcome: "held" })),
-      )
+      expect(await ask(...batch)).toEqual(batch.map(() => ({ outcome: "held" })))
       for (const { id, labels, session } of batch) {
         const row = await call(db.sql, id)
         expect(row).toMatchObject(session ?? { session_id: null, agent_id: null })
@@ -227,16 +224,12 @@ describe("D94: a hold that obeys older labels or rules of its key is refused", (
     await changeKey(db.database.operators, account.key_id, { labels: { team: "search" } })
     for (const beside of [[], [holdOf(other, 1n)]]) {
       const stale = [holdOf(account, 1n), ...beside]
-      const outcomes = (await holdBatch(connection, gateway_id, stale, LOCK_MS)).map(({ outcome }) => outcome)
-      expect(outcomes).toEqual(["labels_changed", ...beside.map(() => "held" as const)])
+      expect(await outcomes(...stale)).toEqual(["labels_changed", ...beside.map(() => "held" as const)])
       const current = [holdOf(account, 1n, { labels_version: 1 }), ...beside.map(() => holdOf(other, 1n))]
-      const held = await holdBatch(connection, gateway_id, current, LOCK_MS)
-      expect(held.map(({ outcome }) => outcome)).toEqual(current.map(() => "held"))
+      expect(await outcomes(...current)).toEqual(current.map(() => "held"))
     }
     await changeKey(db.database.operators, account.key_id, { name: "another" })
-    expect(
-      await holdBatch(connection, gateway_id, [holdOf(account, 1n, { labels_version: 1 })], LOCK_MS),
-    ).toEqual([{ outcome: "held" }])
+    expect(await ask(holdOf(account, 1n, { labels_version: 1 }))).toEqual([{ outcome: "held" }])
   })
 
   test("the standing of the key says the current ones", async () => {
@@ -266,7 +259,7 @@ describe("D94: a database that has lost commits", () => {
     const labels = queue()
     const known = await labels.of(labelled(account, { end_user: "ann", sent: { team: "a" } }))
     const hold = holdOf(account, 1n, { labels: known })
-    await holdBatch(connection, gateway_id, [hold], LOCK_MS)
+    await ask(hold)
     await falsify(db.sql, async (tx) => {
       await tx`DELETE FROM tollgate.labels WHERE id = ${known.id}`
       await tx`DELETE FROM tollgate.end_users WHERE id = ${known.end_user_id}`

@@ -91,16 +91,6 @@ describe("D71: partitions of months", () => {
     }
   })
 
-  test("end each hold once, as one table does", async () => {
-    const hold = holdOf(account, 100n)
-    await ask(hold)
-    for (const result of ["applied", "closed"] as const)
-      expect(await end(settled(hold.id, 40n))).toEqual([result])
-    expect(
-      await failureOf(db.sql`INSERT INTO tollgate.holds SELECT * FROM tollgate.holds WHERE id = ${hold.id}`),
-    ).toBe("PostgresError")
-  })
-
   test.each(JOURNAL_TABLES)("refuse changes of %s that name the partition", async (table) => {
     for (const partition of await partitionsOf(table)) {
       for (const change of [

@@ -1,7 +1,6 @@
 import { describe, expect, test } from "bun:test"
 import fc from "fast-check"
-import { nextId } from "../../src/id.ts"
-import { changeBudget, createBudget } from "../../src/ledger/accounts/budgets.ts"
+import { changeBudget } from "../../src/ledger/accounts/budgets.ts"
 import { addMonths } from "../../src/ledger/archive/months.ts"
 import type { Hold } from "../../src/ledger/entries.ts"
 import { endBatch } from "../../src/ledger/money/end.ts"
@@ -10,6 +9,7 @@ import { holdBatch } from "../../src/ledger/money/hold.ts"
 import type { HoldAttempt } from "../../src/ledger/money/hold-exact.ts"
 import type { RateLeft } from "../../src/wire/budget.ts"
 import { makeClock, stopClock, WoundSession } from "./budget-clock.ts"
+import { budgetOf } from "./budget-order.ts"
 import { admit, keepRoom, ModelRate, type RateCall } from "./rate-model.ts"
 import { step } from "./steps.ts"
 import {
@@ -91,19 +91,11 @@ class Player {
     await this.#session.wind(this.#now)
     for (const { key, unit, amount } of rates) {
       const owner = key === null ? null : this.#key(key).key_id
-      const asked = { id: nextId(), unit, amount: BigInt(amount), period: "minute" as const, is_hard: true }
-      const made = await createBudget(this.#session.database, {
-        ...asked,
-        account_id: this.#key(0).account_id,
-        selector: owner === null ? "all" : "key",
-        selected: owner,
-        name: "a rate",
-        timezone: "UTC",
-        thresholds: [],
-        ...AUTHOR,
+      const { id } = await budgetOf(this.#session.database, this.#key(0), {
+        ...{ unit, amount: BigInt(amount), period: "minute" },
+        ...{ selector: owner === null ? "all" : "key", selected: owner },
       })
-      expect(made.outcome).toBe("created")
-      this.#rates.push(new ModelRate(asked.id, owner, unit, amount, this.#now))
+      this.#rates.push(new ModelRate(id, owner, unit, amount, this.#now))
     }
   }
 
