@@ -6,7 +6,7 @@ import { COPIES, type Config } from "../config/config.ts"
 import { errorResponse, GatewayError, printError } from "../errors.ts"
 import { parseId, requestId } from "../id.ts"
 import type { Gateway } from "../service/gateway.ts"
-import { freeBuffer } from "../wire/buffers.ts"
+import { freeBuffer, joined } from "../wire/buffers.ts"
 import { readJsonBody } from "../wire/json.ts"
 
 /** A longer body is read in parts, as a stream. That costs more than reading it whole. */
@@ -116,7 +116,7 @@ class BodyParts {
   }
 
   whole(): Uint8Array {
-    return Buffer.concat(this.#parts)
+    return joined(this.#parts)
   }
 
   free(): void {
@@ -168,13 +168,12 @@ async function readParts(
       const counted_bytes = Math.max(chunk.byteLength, LEAST_PART_BYTES)
       const room = parts.is_sized ? null : (memory?.take(counted_bytes) ?? null)
       if (room !== null) await room
-      parts.add(chunk)
+      parts.add(decoder === null ? chunk : ownedPart(chunk))
       const turn = memory?.read(counted_bytes) ?? null
       if (turn !== null) await turn
     }
     return parts.whole()
   } catch (error) {
-    if (decoder !== null) throw error
     parts.free()
     memory?.discard()
     throw error
@@ -282,6 +281,11 @@ async function* decoded(
       cause,
     })
   }
+}
+
+/** A part of a decoder, in a buffer that it has for itself: behind a part that does not fill its buffer, the decoder writes on. */
+function ownedPart(part: Uint8Array): Uint8Array {
+  return part.byteLength === part.buffer.byteLength ? part : new Uint8Array(part)
 }
 
 /**

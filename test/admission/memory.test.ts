@@ -35,6 +35,21 @@ test("D77 bodies that are refused while they arrive are freed without a collecti
   collect.mockRestore()
 })
 
+test("D77 compressed bodies that are refused while they are decoded are freed without a collection, too", async () => {
+  const memory = new Memory(0)
+  const collect = spyOn(Bun, "gc").mockImplementation(() => {})
+  const sent = gzipSync(Buffer.alloc(BODY_BYTES))
+  const headers = { "content-type": "application/json", "content-encoding": "gzip" }
+  for (let body = 0; body < 5; body++) {
+    const part = memory.of("one", LIMITS)
+    const request = new Request("http://localhost", { method: "POST", body: sent, headers })
+    expect(await thrown(readBody(request, LIMITS, part))).toMatchObject({ code: "overloaded" })
+    part.free()
+  }
+  expect(collect.mock.calls.length).toBeLessThanOrEqual(1)
+  collect.mockRestore()
+})
+
 test("D77 a body waits until memory that another gave back is collected", async () => {
   const [memory, collect] = [new Memory(0), spyOn(Bun, "gc")]
   memory.answer("one", LIMITS).hold(3 * BODY_BYTES)
