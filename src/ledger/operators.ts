@@ -21,7 +21,7 @@ import type { Span } from "./database/span.ts"
 import { listBudgetLog } from "./feed/budget-log.ts"
 import { type FeedQuery, readFeed, readFeeds } from "./feed/feed.ts"
 import * as sinks from "./feed/sinks.ts"
-import { type MoveState, Moves } from "./moves/moves.ts"
+import { type MoveState, movesBetween } from "./moves/moves.ts"
 import { addEstimates, readEstimates } from "./queue/estimates.ts"
 import { addRefusals, readRefusals } from "./queue/refusals.ts"
 import { addAttempts, sumAttempts } from "./reports/attempts.ts"
@@ -75,7 +75,7 @@ export type OperatorLedger = ReturnType<typeof operatorLedger>
 export function operatorLedger(databases: OneOrMore<OperatedDatabase>, deadlines: Deadlines = DEADLINES) {
   const { deadline_ms, sums_deadline_ms: sums_ms, audit_deadline_ms: audit_ms } = deadlines
   const { shards, home, all, first, found, there, added, ofMonth } = shardQuestions(databases, deadline_ms)
-  const moves = new Moves(shards)
+  const moves = movesBetween(shards)
   const live = first(accounts.getAccount)
   const keyed = first(keys.getKey)
   /** Makes a resource of an account in its shard. The operator's own id may be that of a resource in another shard. */

@@ -9,7 +9,7 @@ import { budgets } from "../schema/budgets.ts"
 import { months, seals } from "../schema/sums.ts"
 import { accounts } from "../schema/tables.ts"
 import * as checks from "./audit-checks.ts"
-import { type Ids, readLong, readSlice, slicesOf, WorkPace } from "./slices.ts"
+import { type Ids, paceOf, readLong, readSlice, slicesOf } from "./slices.ts"
 import { type Violation, type ViolationRow, Violations } from "./violations.ts"
 
 export interface Audit {
@@ -127,7 +127,7 @@ const CHECKS_OF_CALLS = [
 
 async function auditParts(database: Db, options: AuditOptions, parts: AuditParts): Promise<Audit> {
   const { ids, open_month, from_month } = parts
-  const pace = new WorkPace(options.share ?? 1, () => options.signal?.aborted === true)
+  const pace = paceOf(options.share ?? 1, () => options.signal?.aborted === true)
   let progress: AuditProgress = { month: open_month.slice(0, 7), calls: 0, accounts: 0 }
   /** Balance and held amount of each account, by the entries before the moment. */
   const sums: SumsById = new Map()

@@ -9,7 +9,7 @@ import { months, seal_hours, seal_sums, seals } from "../schema/sums.ts"
 import { corrections, ends, holds } from "../schema/tables.ts"
 import { areRight } from "./audit.ts"
 import { JOURNAL_TABLES, partitionOf, refusingEntries } from "./months.ts"
-import { type Ids, readSlice, slicesOf, WorkPace, within } from "./slices.ts"
+import { type Ids, paceOf, readSlice, slicesOf, type WorkPace, within } from "./slices.ts"
 
 /** Minimum time between a month's end and its seal, so that spooled entries can arrive. */
 const SEAL_AFTER_MS = 7 * 24 * HOUR_MS
@@ -38,7 +38,7 @@ export async function sealMonth(
 ): Promise<{ month: string; sealed: Sealed } | null> {
   const month = await dueMonth(database, after_ms)
   if (month === null) return null
-  const sealed = await sealOne(database, month, new WorkPace(share, stopped))
+  const sealed = await sealOne(database, month, paceOf(share, stopped))
   return { month: month.month, sealed }
 }
 

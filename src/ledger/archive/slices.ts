@@ -47,30 +47,26 @@ export function readLong<Found extends Record<string, unknown>>(
   return inSnapshot(database, STATEMENT_MS, (transaction) => transaction.execute<Found>(question), settings)
 }
 
-/** Keeps long work to a `share` of the time, so that calls keep the rest of the database. */
-export class WorkPace {
-  readonly #share: number
-  /** True if the work must end. */
-  readonly stopped: () => boolean
-  #worked_ms = 0
-  #since_ms = performance.now()
+export type WorkPace = ReturnType<typeof paceOf>
 
-  constructor(share: number, stopped: () => boolean) {
-    this.#share = share
-    this.stopped = stopped
-  }
-
-  /** Rests after a piece of work, for as long as the share demands. */
-  async rest(): Promise<void> {
-    const busy_ms = performance.now() - this.#since_ms
-    this.#worked_ms += busy_ms
-    if (this.#worked_ms > BURST_MS) {
-      const until_ms = performance.now() + busy_ms * (1 / this.#share - 1)
-      for (let left_ms = until_ms - performance.now(); left_ms > 0 && !this.stopped(); ) {
-        await Bun.sleep(Math.min(left_ms, NAP_MS))
-        left_ms = until_ms - performance.now()
+/** Keeps long work to a `share` of the time, so that calls keep the rest of the database. `stopped`: true if the work must end. */
+export function paceOf(share: number, stopped: () => boolean) {
+  let worked_ms = 0
+  let since_ms = performance.now()
+  return {
+    stopped,
+    /** Rests after a piece of work, for as long as the share demands. */
+    async rest(): Promise<void> {
+      const busy_ms = performance.now() - since_ms
+      worked_ms += busy_ms
+      if (worked_ms > BURST_MS) {
+        const until_ms = performance.now() + busy_ms * (1 / share - 1)
+        for (let left_ms = until_ms - performance.now(); left_ms > 0 && !stopped(); ) {
+          await Bun.sleep(Math.min(left_ms, NAP_MS))
+          left_ms = until_ms - performance.now()
+        }
       }
-    }
-    this.#since_ms = performance.now()
+      since_ms = performance.now()
+    },
   }
 }

@@ -33,47 +33,31 @@ const WAIT_MS = 2_000
 const AT_FIRST: MoveProgress = { step: "draining", held_nano: 0n }
 
 /** The moves of accounts that run in this process (D76). */
-export class Moves {
-  readonly #shards: readonly MoveShard[]
-  readonly #running = new Map<string, Running>()
+export function movesBetween(shards: readonly MoveShard[]) {
+  const moving = new Map<string, Running>()
 
-  constructor(shards: readonly MoveShard[]) {
-    this.#shards = shards
-  }
-
-  async isKnown(account_id: string): Promise<boolean> {
-    return (await this.#find(account_id)).length > 0
-  }
-
-  /** Begins or continues a move, and waits a short time for it. Afterwards another call returns its progress. */
-  async move(account_id: string, to: MoveShard): Promise<MoveState> {
-    const running = this.#running.get(account_id) ?? this.#start(account_id, to)
-    if (running.to !== to.name) return { outcome: "elsewhere", shard: running.to }
-    return withDeadline(running.result, WAIT_MS, () => ({ outcome: "moving", ...running.progress }))
-  }
-
-  #start(account_id: string, to: MoveShard): Running {
+  function start(account_id: string, to: MoveShard): Running {
     const running: Running = {
       to: to.name,
-      result: this.#run(account_id, to, (progress) => {
+      result: run(account_id, to, (progress) => {
         running.progress = progress
-      }).finally(() => this.#running.delete(account_id)),
+      }).finally(() => moving.delete(account_id)),
       progress: AT_FIRST,
     }
     // Nobody may be waiting when it fails. The next request gets the error.
     running.result.catch(() => {})
-    this.#running.set(account_id, running)
+    moving.set(account_id, running)
     return running
   }
 
-  async #run(
+  async function run(
     account_id: string,
     to: MoveShard,
     onProgress: (progress: MoveProgress) => void,
   ): Promise<MoveState> {
-    const found = await this.#find(account_id)
+    const found = await find(account_id)
     for (const { shard, moved_to } of found) {
-      const next = this.#shards.find(({ name }) => name === moved_to)
+      const next = shards.find(({ name }) => name === moved_to)
       if (next !== undefined) await carry(shard, next, account_id)
     }
     const here = found.find(({ moved_to }) => moved_to === null)
@@ -90,11 +74,21 @@ export class Moves {
       : moveAccount(before.shard, to, account_id, { onProgress })
   }
 
-  async #find(account_id: string): Promise<readonly AccountLocation[]> {
+  async function find(account_id: string): Promise<readonly AccountLocation[]> {
     const rows = await Promise.all(
-      this.#shards.map(async (shard) => ({ shard, row: await rowOf(shard, account_id) })),
+      shards.map(async (shard) => ({ shard, row: await rowOf(shard, account_id) })),
     )
     return rows.flatMap(({ shard, row }) => (row === null ? [] : [{ ...row, shard }]))
+  }
+
+  return {
+    isKnown: async (account_id: string) => (await find(account_id)).length > 0,
+    /** Begins or continues a move, and waits a short time for it. Afterwards another call returns its progress. */
+    async move(account_id: string, to: MoveShard): Promise<MoveState> {
+      const running = moving.get(account_id) ?? start(account_id, to)
+      if (running.to !== to.name) return { outcome: "elsewhere", shard: running.to }
+      return withDeadline(running.result, WAIT_MS, () => ({ outcome: "moving", ...running.progress }))
+    },
   }
 }
 
