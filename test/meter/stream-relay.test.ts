@@ -1,15 +1,16 @@
 import { describe, expect, test } from "bun:test"
 import { Memory } from "../../src/admission/memory.ts"
-import { ChatReading } from "../../src/meter/chat-reading.ts"
-import { DONE, type StreamEvidence } from "../../src/meter/reading.ts"
-import type { RelayOptions, StreamForm, StreamSizes, StreamTimes } from "../../src/meter/relay-options.ts"
+import type { StreamEvidence } from "../../src/meter/reading.ts"
+import type { RelayOptions, StreamSizes, StreamTimes } from "../../src/meter/relay-options.ts"
 import { StreamRelay } from "../../src/meter/stream-relay.ts"
 import { chat, chatEvents } from "../../src/operations/chat.ts"
+import { responses } from "../../src/operations/responses.ts"
 import { Fields } from "../../src/upstream/http/answer-parser.ts"
 import { Exchange } from "../../src/upstream/http/exchange.ts"
 import { ANY_USAGE } from "../../src/usage/reading.ts"
 import type { Ending } from "../../src/wire/call.ts"
 import { parseAnswer } from "../support/answer.ts"
+import { last, textEvents, textItem } from "../support/responses.ts"
 import { thrown } from "../support/thrown.ts"
 import { cutAt, generator, randomCut } from "./cuts.ts"
 
@@ -25,8 +26,11 @@ const finish = chunk({ choices: [{ index: 0, delta: {}, finish_reason: "stop" }]
 const usage = chunk({ choices: [], usage: { prompt_tokens: 9, completion_tokens: 2 } })
 const tokens = { prompt_tokens: 9, completion_tokens: 2 }
 const usageWithCost = chunk({ choices: [], usage: { ...tokens, cost: 0.00031 } })
-const last = chunk({ choices: [{ index: 0, delta: { content: "b" }, finish_reason: "stop" }], usage: tokens })
-const lastWithoutUsage = chunk({
+const finishing = chunk({
+  choices: [{ index: 0, delta: { content: "b" }, finish_reason: "stop" }],
+  usage: tokens,
+})
+const finishingWithoutUsage = chunk({
   choices: [{ index: 0, delta: { content: "b" }, finish_reason: "stop" }],
   usage: null,
 })
@@ -51,9 +55,17 @@ function source() {
   }
 }
 
+/** Longer than any test may take. */
+const NEVER_MS = 1_000_000
+
 function relay(changes: Partial<RelayOptions & StreamSizes & StreamTimes> = {}) {
   const { event_bytes = 1_000, response_bytes = 1_000, response_read_bytes = 3_000, ...rest } = changes
-  const { keepalive_ms = 10_000, commit_after_ms = 10_000, stall_ms = 10_000, finish_wait_ms = 0 } = changes
+  const {
+    keepalive_ms = NEVER_MS,
+    commit_after_ms = NEVER_MS,
+    stall_ms = NEVER_MS,
+    finish_wait_ms = 0,
+  } = changes
   const provider = source()
   const settled = Promise.withResolvers<StreamEvidence>()
   const seen = { settlements: 0, cancelled: 0, finished: 0, cut: 0, outputs: 0, keepalives: 0, faults: 0 }
@@ -69,8 +81,8 @@ function relay(changes: Partial<RelayOptions & StreamSizes & StreamTimes> = {}) 
     sizes: { event_bytes, response_bytes, response_read_bytes },
     memory: { hold: () => null, stop: () => {}, free: () => {} },
     times: { keepalive_ms, commit_after_ms, stall_ms, finish_wait_ms },
-    idle_ms: 10_000,
-    total_ms: 10_000,
+    idle_ms: NEVER_MS,
+    total_ms: NEVER_MS,
     drain_ms: null,
     settle: async (evidence) => {
       seen.settlements += 1
@@ -174,8 +186,8 @@ describe("what the client sees", () => {
     ],
     [
       "D49 usage that comes with the last output is told in a chunk of its own",
-      [first, last, done],
-      first + lastWithoutUsage + usageWithCost + done,
+      [first, finishing, done],
+      first + finishingWithoutUsage + usageWithCost + done,
       COST,
     ],
     [
@@ -532,8 +544,8 @@ test("D32, D49 usage with its cost waits for the settlement too, output that cam
   const durable = Promise.withResolvers<bigint>()
   const { stream_relay, provider } = relay({ settle: () => durable.promise, wants_cost: true })
   const reader = stream_relay.outlet.stream().getReader()
-  provider.send(last)
-  expect(decoder.decode((await reader.read()).value)).toBe(lastWithoutUsage)
+  provider.send(finishing)
+  expect(decoder.decode((await reader.read()).value)).toBe(finishingWithoutUsage)
   const next = reader.read()
   provider.send(done)
   expect(await Promise.race([next, Bun.sleep(30).then(() => "waiting")])).toBe("waiting")
@@ -632,21 +644,21 @@ describe("D9 a client that leaves", () => {
   })
 
   test("when one of two choices has finished: cut at once", async () => {
-    const relayed = relay({ finish_wait_ms: 5_000, requested: 2 })
+    const relayed = relay({ finish_wait_ms: NEVER_MS, requested: 2 })
     const other = chunk({ choices: [{ index: 1, delta: { content: "b" } }] })
     await leave(relayed, text("a"), other, finish)
     expect(await relayed.settled).toMatchObject({ ending: "client_left", output_bytes: 2 })
   })
 
   test("when two were requested, and the only one that began has finished: read on", async () => {
-    const relayed = relay({ finish_wait_ms: 5_000, requested: 2 })
+    const relayed = relay({ finish_wait_ms: NEVER_MS, requested: 2 })
     await leave(relayed, text("a"), finish)
     relayed.provider.send(usage)
     expect(await relayed.settled).toMatchObject({ ending: "client_left", usage_final: true })
   })
 
   test("drain: a choice that finishes meanwhile makes it finish_wait, if that is longer", async () => {
-    const relayed = relay({ drain_ms: 60, finish_wait_ms: 5_000 })
+    const relayed = relay({ drain_ms: 60, finish_wait_ms: NEVER_MS })
     await leave(relayed, text("a"))
     relayed.provider.send(finish)
     await Bun.sleep(120)
@@ -656,7 +668,7 @@ describe("D9 a client that leaves", () => {
   })
 
   test("drain: a shutdown ends it, and it is the client that left", async () => {
-    const relayed = relay({ drain_ms: 5_000 })
+    const relayed = relay({ drain_ms: NEVER_MS })
     await leave(relayed, text("a"))
     relayed.stream_relay.stop()
     expect(await relayed.settled).toMatchObject({ ending: "client_left", output_bytes: 1 })
@@ -664,8 +676,8 @@ describe("D9 a client that leaves", () => {
   })
 
   test.each([
-    ["the choice has finished", text("a") + finish, { finish_wait_ms: 5_000 }],
-    ["the policy is to read on", text("a"), { drain_ms: 5_000 }],
+    ["the choice has finished", text("a") + finish, { finish_wait_ms: NEVER_MS }],
+    ["the policy is to read on", text("a"), { drain_ms: NEVER_MS }],
   ])("a client that stalls when %s is cut, and the provider read on", async (_, said, waits) => {
     const cut = Promise.withResolvers<void>()
     let cuts = 0
@@ -689,89 +701,41 @@ describe("D9 a client that leaves", () => {
   })
 })
 
-describe("D63 D32 a stream that the provider's own last event ends", () => {
-  const STOP = 'event: stop\ndata: {"type":"stop"}\n\n'
-  const FAILED = 'event: failed\ndata: {"type":"failed"}\n\n'
-  /** Chat chunks, of which an event of its own says that the stream is over. */
-  const stopping: StreamForm = {
-    ...chatEvents,
-    end: null,
-    keeps_last: true,
-    open(choices, limits) {
-      const reading = new ChatReading(choices, limits)
-      const take = reading.take.bind(reading)
-      reading.take = (event) => {
-        const failed = event.data === '{"type":"failed"}'
-        if (!event.data?.startsWith('{"type":"stop"') && !failed) return take(event)
-        return { ...DONE, failed }
-      }
-      return reading
-    },
-  }
+describe("D63 D32 the last event of a stream that has no [DONE]", () => {
+  const { stream: form } = responses
+  if (form === null) throw new Error("responses are not streamed")
 
-  /** What the client has when the stream waits for its charge, and what it gets afterwards. */
-  async function ended(...sent: string[]) {
+  test("comes once the charge is durable, and nothing after it", async () => {
     const durable = Promise.withResolvers<bigint>()
-    const reached = Promise.withResolvers<StreamEvidence>()
-    const { stream_relay, provider } = relay({
-      form: stopping,
-      settle: (evidence) => {
-        reached.resolve(evidence)
-        return durable.promise
-      },
-    })
-    provider.send(...sent)
+    const settle = () => durable.promise
+    const { stream_relay, provider } = relay({ form, event_bytes: 10_000, settle })
+    const [words, stop] = [textEvents(["a"]).join(""), last([textItem("a")])]
+    provider.send(words, stop, words)
     const reader = stream_relay.outlet.stream().getReader()
-    let before = ""
-    let over = false
-    const reading = (async () => {
-      for (;;) {
-        const { value, done } = await reader.read()
-        if (done) break
-        before += decoder.decode(value)
-      }
-      over = true
-    })()
-    const { ending } = await reached.promise
-    await new Promise((resolve) => setImmediate(resolve))
-    const held = { shown: before, over }
+    expect(decoder.decode((await reader.read()).value)).toBe(words)
+    const next = reader.read()
+    expect(await Promise.race([next, Bun.sleep(30).then(() => "waiting")])).toBe("waiting")
     durable.resolve(1n)
-    await reading
-    return { ending, held, shown: before.slice(held.shown.length) }
-  }
-
-  test("gets it once the charge is durable, and nothing after it", async () => {
-    expect(await ended(text("a"), usage, STOP, text("b"))).toEqual({
-      ending: "completed",
-      held: { shown: text("a"), over: false },
-      shown: STOP,
-    })
+    expect(decoder.decode((await next).value)).toBe(stop)
+    expect((await reader.read()).done).toBe(true)
   })
 
-  test("keeps the memory of a large one until then", async () => {
+  test("keeps its memory until then if it is large", async () => {
     const durable = Promise.withResolvers<bigint>()
     const { stream_relay, provider } = relay({
-      form: stopping,
+      form,
       event_bytes: 1_000_000,
       settle: () => durable.promise,
     })
     const client = await connect(stream_relay)
-    const shown = text("a".repeat(200_000))
-    const stop = STOP.replace("}", `,"text":"${"x".repeat(900_000)}"}`)
-    provider.send(...chunksOf([shown, stop]))
-    await client.shows((received) => bodyOf(received) === shown)
+    const words = textEvents(["a".repeat(200_000)]).join("")
+    const stop = last([textItem("x".repeat(900_000))])
+    provider.send(...chunksOf([words, stop]))
+    await client.shows((received) => bodyOf(received) === words)
     durable.resolve(1n)
     await client.shows((received) => received.endsWith("\r\n0\r\n\r\n"))
-    expect(bodyOf(client.received)).toBe(shown + stop)
+    expect(bodyOf(client.received)).toBe(words + stop)
     await client.leave()
-  })
-
-  test("that says that the provider failed passes too, in place of an error event", async () => {
-    expect(await ended(text("a"), FAILED)).toEqual({
-      ending: "upstream_lost",
-      held: { shown: text("a"), over: false },
-      shown: FAILED,
-    })
   })
 })
 
