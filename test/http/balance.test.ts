@@ -3,16 +3,7 @@ import { printUsd } from "../../src/money.ts"
 import type { Answer } from "../support/answer.ts"
 import { untilIs } from "../support/gateway.ts"
 import { nanoOf } from "../support/price.ts"
-import {
-  chatCompletion,
-  chatWords,
-  HELLO,
-  heldBack,
-  json,
-  type Script,
-  sse,
-  usage,
-} from "../support/provider.ts"
+import { chatCompletion, HELLO, heldBack, json, usage } from "../support/provider.ts"
 import { expectError, type Said } from "./errors.ts"
 import { chatBody, HELD, testHarness } from "./harness.ts"
 
@@ -72,45 +63,35 @@ describe("D12 a 402 says what is needed, what there is, and what would fit", () 
 describe("D12 what a call holds is nobody else's while it runs", () => {
   /** What there is for the fourth: a nano-USD too little. */
   const fourth = { needed: HELD, available: "0.004042999", max_tokens: 999 }
-  const answers: readonly [what: string, asked: object, script: Script][] = [
-    ["JSON", {}, HELLO],
-    ["streams", { stream: true }, sse(chatWords("hello"), { usage: usage(10, 5) })],
-  ]
-  test.each(answers)(
-    "50 callers with credit for 3, %s: exactly 3 reach the provider",
-    async (_, asked, script) => {
-      const { id, key } = await harness.account(printUsd(nanoOf(HELD) * 4n - 1n))
-      const before = harness.provider.requests.length
-      const { held, release } = heldBack(script)
-      harness.provider.reply(held)
-      const refused: Answer[] = []
-      const callers = Array.from({ length: 50 }, async () => {
-        const answer = await harness.chat(key, asked)
-        if (answer.status === 402) refused.push(answer)
-        return answer
-      })
-      const reached = () => harness.provider.requests.length - before
-      await untilIs(() => refused.length + reached(), 50)
-      expect([reached(), refused.length]).toEqual([3, 47])
-      for (const answer of refused) expectError(answer, "insufficient_balance", { fields: fourth })
-      expect(await harness.gateway.balance(id)).toMatchObject({
-        balance: printUsd(nanoOf(HELD) * 4n - 1n),
-        held: printUsd(nanoOf(HELD) * 3n),
-        available: printUsd(nanoOf(HELD) - 1n),
-      })
-      release()
-      const all = await Promise.all(callers)
-      expect(all.filter(({ status }) => status === 200)).toHaveLength(3)
-      expect(reached()).toBe(3)
-      const left = nanoOf(HELD) * 4n - 1n - 3n * (10n * INPUT + 5n * OUTPUT)
-      expect(await harness.gateway.balance(id)).toMatchObject({ balance: printUsd(left), held: "0" })
-      expect((await harness.gateway.calls(`?account=${id}`)).map(({ state }) => state)).toEqual([
-        "settled",
-        "settled",
-        "settled",
-      ])
-    },
-  )
+  test("50 callers with credit for 3: exactly 3 reach the provider", async () => {
+    const { id, key } = await harness.account(printUsd(nanoOf(HELD) * 4n - 1n))
+    const before = harness.provider.requests.length
+    const { held, release } = heldBack(HELLO)
+    harness.provider.reply(held)
+    const refused: Answer[] = []
+    const callers = Array.from({ length: 50 }, async () => {
+      const answer = await harness.chat(key)
+      if (answer.status === 402) refused.push(answer)
+      return answer
+    })
+    const reached = () => harness.provider.requests.length - before
+    await untilIs(() => refused.length + reached(), 50)
+    expect([reached(), refused.length]).toEqual([3, 47])
+    for (const answer of refused) expectError(answer, "insufficient_balance", { fields: fourth })
+    expect(await harness.gateway.balance(id)).toMatchObject({
+      balance: printUsd(nanoOf(HELD) * 4n - 1n),
+      held: printUsd(nanoOf(HELD) * 3n),
+      available: printUsd(nanoOf(HELD) - 1n),
+    })
+    release()
+    const all = await Promise.all(callers)
+    expect(all.filter(({ status }) => status === 200)).toHaveLength(3)
+    expect(reached()).toBe(3)
+    const left = nanoOf(HELD) * 4n - 1n - 3n * (10n * INPUT + 5n * OUTPUT)
+    expect(await harness.gateway.balance(id)).toMatchObject({ balance: printUsd(left), held: "0" })
+    const states = (await harness.gateway.calls(`?account=${id}`)).map(({ state }) => state)
+    expect(states).toEqual(["settled", "settled", "settled"])
+  })
 
   test("what is left of a hold can be held again as soon as the answer is whole (D32)", async () => {
     const { key } = await harness.account(HELD)

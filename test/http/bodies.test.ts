@@ -15,12 +15,14 @@ const BODY_TIMEOUT_MS = 150
 const harness = await testHarness({ limits: { body: "64KiB", body_timeout: "60s" } })
 const account = await harness.account()
 
+const JSON_TYPE = "content-type: application/json"
+
 /** The bytes of a chat request whose body is exactly this text. */
-function request(text: string | Uint8Array, headers: readonly string[] = ["content-type: application/json"]) {
+function request(text: string | Uint8Array, headers: readonly string[] = [JSON_TYPE], key = account.key) {
   return requestBytes({
     method: "POST",
     target: "/v1/chat/completions",
-    headers: [`authorization: Bearer ${account.key}`, ...headers],
+    headers: [`authorization: Bearer ${key}`, ...headers],
     body: text,
   })
 }
@@ -147,7 +149,6 @@ async function refused(): Promise<number> {
 }
 
 describe("D15 a body that does not say it is plain UTF-8 JSON is a 415", () => {
-  const json = "content-type: application/json"
   const refused: readonly (readonly string[])[] = [
     [],
     ["content-type:"],
@@ -157,12 +158,12 @@ describe("D15 a body that does not say it is plain UTF-8 JSON is a 415", () => {
     ["content-type: application/jsonp"],
     ["content-type: application/json, text/plain"],
     ["content-type: application/json; charset=latin1"],
-    [json, "content-type: text/plain"],
-    [json, "content-encoding: br"],
-    [json, "content-encoding: identity, gzip"],
-    [json, "content-encoding: constructor"],
+    [JSON_TYPE, "content-type: text/plain"],
+    [JSON_TYPE, "content-encoding: br"],
+    [JSON_TYPE, "content-encoding: identity, gzip"],
+    [JSON_TYPE, "content-encoding: constructor"],
     ["content-encoding: gzip"],
-    [json, `content-encoding: ${CANARY}`],
+    [JSON_TYPE, `content-encoding: ${CANARY}`],
   ]
   test.each(refused.map((headers) => [headers]))("%j", async (headers) => {
     await harness.untouched(account.id, async () => {
@@ -175,7 +176,7 @@ describe("D15 a body that does not say it is plain UTF-8 JSON is a 415", () => {
     ["content-type: application/json;charset=utf-8"],
     ['content-type: application/json; charset="UTF-8"'],
     ["content-type:application/json;"],
-    [json, "content-encoding: identity"],
+    [JSON_TYPE, "content-encoding: identity"],
   ]
   test.each(accepted.map((headers) => [headers]))("%j passes", async (headers) => {
     expect((await harness.say(request(JSON.stringify(chatBody()), headers))).status).toBe(200)
@@ -186,14 +187,8 @@ describe.each([
   ["gzip", gzipSync],
   ["zstd", zstdCompressSync],
 ] as const)("D18 a body in %s", (coding, encode) => {
-  const lines = ["content-type: application/json", `content-encoding: ${coding}`]
   const draft = (body: Uint8Array, key = account.key) =>
-    requestBytes({
-      method: "POST",
-      target: "/v1/chat/completions",
-      headers: [`authorization: Bearer ${key}`, ...lines],
-      body,
-    })
+    request(body, [JSON_TYPE, `content-encoding: ${coding}`], key)
   const whole = encode(JSON.stringify(chatBody()))
 
   test("is decoded, and billed as what it says", async () => {
@@ -318,7 +313,7 @@ test.each([
   },
 )
 
-test("D78 a long answer takes turns with other long ones, a short one does not", async () => {
+test("D78 each call and each answer takes its turn, short ones as if they had 2 KiB", async () => {
   const read = spyOn(Pace.prototype, "read")
   const answers = ["x", "x".repeat(70_000)].map((words) =>
     JSON.stringify(chatCompletion(words, { usage: usage(10, 5) })),
@@ -327,12 +322,13 @@ test("D78 a long answer takes turns with other long ones, a short one does not",
     harness.provider.replyOnce(json(200, answer))
     expect((await harness.chat(account.key)).status).toBe(200)
   }
-  expect(read.mock.calls).toEqual([[account.id, answers[1]?.length ?? 0]])
+  const turns = [2_048, 2_048, 2_048, answers[1]?.length ?? 0]
+  expect(read.mock.calls).toEqual(turns.map((bytes) => [account.id, bytes]))
   read.mockRestore()
 })
 
 test("D18 a zstd window that needs more than 8 MiB is a 400", async () => {
-  const lines = ["content-type: application/json", "content-encoding: zstd"]
+  const lines = [JSON_TYPE, "content-encoding: zstd"]
   for (const [log, status] of [
     [23, 200],
     [24, 400],

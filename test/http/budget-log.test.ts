@@ -2,23 +2,20 @@ import { afterAll, expect, test } from "bun:test"
 import { listOf } from "../../src/wire/admin.ts"
 import type { BudgetBody } from "../../src/wire/budget-bodies.ts"
 import { BudgetLogBody } from "../../src/wire/events.ts"
-import { freshDatabase } from "../support/database.ts"
 import { ADMIN_TOKEN, chat, startGateway } from "../support/gateway.ts"
 import { chatCompletion, json, startProvider, usage } from "../support/provider.ts"
+import { twoShards } from "../support/two-shards.ts"
 
 /** D97: what happened to budgets, and refusals by them, in the second of two shards. */
 
-const fresh = await freshDatabase()
+const { shards, drop } = await twoShards()
 const provider = await startProvider()
 provider.reply(json(200, chatCompletion("hi", { usage: usage(10, 5) })))
-const gateway = await startGateway(provider, {}, null, [
-  { name: "a", open: false, address: fresh.address },
-  { name: "b", open: true, address: { ...fresh.address, schema: "tollgate_b" } },
-])
+const gateway = await startGateway(provider, {}, null, [{ ...shards[0], open: false }, shards[1]])
 afterAll(async () => {
   await gateway.stop()
   await provider.stop()
-  await fresh.drop()
+  await drop()
 })
 
 const LOG = listOf(BudgetLogBody)

@@ -32,21 +32,10 @@ function call(
   key: string,
   idempotency_key: string,
   changes: object = {},
-  init: RequestInit = {},
+  init: { readonly signal?: AbortSignal } = {},
 ) {
-  return chat(
-    harness,
-    key,
-    { ...body, ...changes },
-    {
-      headers: {
-        authorization: `Bearer ${key}`,
-        "content-type": "application/json",
-        "idempotency-key": idempotency_key,
-      },
-      ...init,
-    },
-  )
+  const headers = { "idempotency-key": idempotency_key }
+  return chat(harness, key, { ...body, ...changes }, { headers, ...init })
 }
 
 async function errorOf(answer: Response): Promise<{ code: string; call: string }> {

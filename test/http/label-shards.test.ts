@@ -2,7 +2,6 @@ import { afterAll, expect, test } from "bun:test"
 import type { OperatorUsageReport, UsageReport } from "../../src/wire/usage-report.ts"
 import { chat, endSound, startGateway } from "../support/gateway.ts"
 import { HELLO, startProvider } from "../support/provider.ts"
-import { chatBody } from "../support/request.ts"
 import { accountIn, twoShards } from "../support/two-shards.ts"
 
 /** D94: calls with end users and tags of accounts in two shards, through one gateway. */
@@ -29,19 +28,9 @@ async function customer(shard: string, team: string) {
 }
 
 async function call(place: 0 | 1, end_user: string | null, tags: string | null): Promise<string> {
-  const answer = await chat(
-    both,
-    accounts[place].key,
-    {},
-    {
-      headers: {
-        authorization: `Bearer ${accounts[place].key}`,
-        "content-type": "application/json",
-        ...(tags !== null && { "x-tollgate-tags": tags }),
-      },
-      body: JSON.stringify(chatBody({ ...(end_user !== null && { user: end_user }) })),
-    },
-  )
+  const headers = { ...(tags !== null && { "x-tollgate-tags": tags }) }
+  const fields = { ...(end_user !== null && { user: end_user }) }
+  const answer = await chat(both, accounts[place].key, fields, { headers })
   expect(answer.status).toBe(200)
   await answer.text()
   return answer.headers.get("x-request-id") ?? ""

@@ -25,9 +25,7 @@ async function errorOf(answer: Response): Promise<{ readonly message: string; re
 
 async function call(key: string, headers: Record<string, string> = {}, body: object = {}, at = gateway) {
   provider.replyOnce(json(200, chatCompletion("hi", { usage: usage(10, 5) })))
-  const init = { headers: { authorization: `Bearer ${key}`, "content-type": "application/json", ...headers } }
-  const bytes = JSON.stringify(chatBody(body))
-  const answer = await chat(at, key, {}, { ...init, body: bytes })
+  const answer = await chat(at, key, body, { headers })
   const error = answer.ok ? null : await errorOf(answer)
   return { answer, error }
 }

@@ -135,16 +135,16 @@ async function opened(addresses: OneOrMore<ShardAddress>) {
   return { shards: await openShards(addresses), address: addresses[0].address, drop: () => {} }
 }
 
-/** A chat completion request with the usual headers. */
+/** A chat completion request with the usual headers, and these. */
 export function chat(
   gateway: { readonly url: string },
   key: string,
   body: object = {},
-  init: RequestInit = {},
+  { headers, ...init }: RequestInit & { readonly headers?: Readonly<Record<string, string>> } = {},
 ) {
   return fetch(`${gateway.url}/v1/chat/completions`, {
     method: "POST",
-    headers: { authorization: `Bearer ${key}`, "content-type": "application/json" },
+    headers: { authorization: `Bearer ${key}`, "content-type": "application/json", ...headers },
     body: JSON.stringify({ model: CHAT, messages: [{ role: "user", content: "hello" }], ...body }),
     ...init,
   })
