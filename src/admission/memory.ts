@@ -363,10 +363,10 @@ export class AnswerMemory {
   }
 }
 
-/** The bytes of large bodies, and of parts of streams, that are read in a turn of the event loop. They take about 0.5 ms. */
+/** The bytes of large bodies, answers and parts of streams that are read in a turn of the event loop. They take about 0.5 ms. */
 const TURN_BYTES = 262_144
 
-/** Bounds what is read of large bodies and streams in a turn of the event loop. Accounts take turns (D78). */
+/** Bounds what is read of calls, answers and streams in a turn of the event loop. Accounts take turns (D78). */
 export class Pace {
   #left_bytes = TURN_BYTES
   #is_ticking = false

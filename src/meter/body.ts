@@ -60,7 +60,9 @@ async function collectComing(
     source.cancel()
   }
   const leave = () => end("client_left")
-  const deadline = setTimeout(() => end("deadline"), Math.ceil(began_ms + total_ms - performance.now()))
+  // The runtime complains about a negative time.
+  const left_ms = Math.max(0, began_ms + total_ms - performance.now())
+  const deadline = setTimeout(() => end("deadline"), Math.ceil(left_ms))
   unwanted.addEventListener("abort", leave)
   if (unwanted.aborted) leave()
   let bytes: Uint8Array = NOTHING

@@ -45,7 +45,7 @@ export class StreamRelay implements OutletSource {
   /** The time at which the client stopped asking for more; null while it waits for bytes. */
   #unread_since_ms: number | null = null
   #output_seen = false
-  /** A long part that waits for its turn. */
+  /** A part that waits for its turn. */
   #waiting: Uint8Array | null = null
   /** The events of a part that wait for another turn. */
   #rest: Events | null = null

@@ -25,9 +25,9 @@ export interface Reply {
   readonly began_ms: number
 }
 
-/** The rest of an upstream's total timeout (D31) for a call whose first attempt began at `began_ms`, in milliseconds. */
+/** The rest of an upstream's total timeout (D31) for a call whose first attempt began at `began_ms`, in milliseconds; 0 if it is over. */
 export function leftMs({ timeouts }: Upstream, began_ms: number): number {
-  return timeouts.total_ms - (performance.now() - began_ms)
+  return Math.max(0, timeouts.total_ms - (performance.now() - began_ms))
 }
 
 /** The rest of a reply's total timeout (D31), in milliseconds. */

@@ -53,3 +53,28 @@ test("large parts of an answer are freed when they are joined", async () => {
   await heldOf(parts, null, 600_000)
   expect(parts.map(({ byteLength }) => byteLength)).toEqual([0, 0, 0])
 })
+
+test("D31 an answer whose total timeout is over already ends by it, without a warning of the runtime", async () => {
+  const warnings: Error[] = []
+  const warn = (warning: Error) => warnings.push(warning)
+  process.on("warning", warn)
+  const over = Promise.withResolvers<never>()
+  const { ending } = await collect({
+    source: {
+      read: () => null,
+      bytes: () => over.promise,
+      cancel: () => over.reject(new Error("cancelled")),
+    },
+    length: 1,
+    limit_bytes: 1,
+    read_bytes: 1,
+    form: chat.json,
+    total_ms: 1_000,
+    began_ms: performance.now() - 2_000,
+    unwanted: new Cutoff(),
+    memory: null,
+  })
+  await Bun.sleep(0)
+  process.off("warning", warn)
+  expect({ ending, warnings }).toEqual({ ending: "deadline", warnings: [] })
+})

@@ -77,7 +77,7 @@ function whenProven(connection: Connection, since_ms: number, next: () => void):
         next()
       })
     },
-    Math.ceil(since_ms + PROOF_MS - performance.now()),
+    Math.max(0, Math.ceil(since_ms + PROOF_MS - performance.now())),
   )
   connection.onLost = () => {
     if (is_over) return
