@@ -36,6 +36,7 @@ const COMMON = [
   "src/errors.ts",
   "src/kinds.ts",
   "src/money.ts",
+  "src/turns.ts",
   "src/id.ts",
   "src/system-reason.ts",
   "src/call/cutoff.ts",
@@ -47,6 +48,7 @@ const LEDGER_COMMON = [
   "src/wire/",
   "src/kinds.ts",
   "src/money.ts",
+  "src/turns.ts",
   "src/id.ts",
   "src/ledger/entries.ts",
   "src/ledger/events.ts",
@@ -82,6 +84,7 @@ const LEDGER_ARROWS: Readonly<Record<string, readonly string[]>> = Object.fromEn
  */
 const ARROWS: Readonly<Record<string, readonly string[]>> = {
   "src/kinds.ts": [],
+  "src/turns.ts": ["src/wire/shape.ts"],
   "src/money.ts": ["src/kinds.ts"],
   "src/id.ts": [],
   "src/call/cutoff.ts": [],

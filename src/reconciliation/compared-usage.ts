@@ -1,5 +1,6 @@
 import { recordOf } from "../kinds.ts"
 import { PICO_PER_NANO, type Price, parsePrice, printUsd } from "../money.ts"
+import { groupInTurns, mapInTurns, sortInTurns } from "../turns.ts"
 import {
   type ComparedUsage,
   type ReconciledRow,
@@ -7,7 +8,6 @@ import {
   STEP_MS,
 } from "../wire/reconciliation.ts"
 import { type Cause, type ComparedState, causes } from "../wire/reconciliation-words.ts"
-import { nextTurn } from "../wire/shape.ts"
 import type { Usage } from "../wire/usage.ts"
 import type { ExportedUsage, UsageExport } from "./usage-export.ts"
 
@@ -37,9 +37,6 @@ interface Theirs extends Tokens {
 /** Buckets that ended later than this before now may still change. */
 const YOUNG_MS = 24 * STEP_MS.hour
 
-/** Rows between which other work of the process goes on. */
-const SLICE = 500
-
 /** Compares an export with our sums of the same steps and operations. */
 export async function compareUsage(
   exported: UsageExport,
@@ -51,12 +48,12 @@ export async function compareUsage(
     .filter(({ operation }) => (operation === "embeddings") === exported.has_embeddings)
     .map((sums) => (exported.has_cached ? sums : { ...sums, cached_tokens: 0 }))
   const step_ms = STEP_MS[exported.step]
-  const pairs = pairsOf(exported.usages, ours, names)
-  const prices = pricesOf(ours)
-  const at = new Map(pairs.map((pair) => [placeOf(pair.from_ms, pair.model, pair.key), pair]))
-  const rows: Compared[] = []
-  for (const pair of pairs) {
-    if (rows.length % SLICE === 0) await nextTurn()
+  const pairs = await pairsOf(exported.usages, ours, names)
+  const prices = await pricesOf(ours)
+  const at = new Map(
+    await mapInTurns(pairs, (pair) => [placeOf(pair.from_ms, pair.model, pair.key), pair] as const),
+  )
+  const rows = await mapInTurns(pairs, (pair) => {
     const state = !exported.covered.has(pair.from_ms)
       ? "no_data"
       : pair.from_ms + step_ms > now_ms - YOUNG_MS
@@ -67,30 +64,30 @@ export async function compareUsage(
     const beside = [-step_ms, step_ms].map((away) =>
       at.get(placeOf(pair.from_ms + away, pair.model, pair.key)),
     )
-    rows.push(compared(pair, state, prices.get(pair.model) ?? null, beside))
-  }
+    return compared(pair, state, prices.get(pair.model) ?? null, beside)
+  })
   return { ...summed(rows), has_more: exported.has_more }
 }
 
 const placeOf = (from_ms: number, model: string, key: string | null) => JSON.stringify([from_ms, model, key])
 
-function pairsOf(
+async function pairsOf(
   usages: readonly ExportedUsage[],
   ours: readonly ReconciledSums[],
   { modelOf, keyOf }: Names,
-): Pair[] {
-  const theirs = Map.groupBy(usages, ({ from_ms, model, key_id }) =>
+): Promise<readonly Pair[]> {
+  const theirs = await groupInTurns(usages, ({ from_ms, model, key_id }) =>
     placeOf(from_ms, modelOf(model), keyOf === null ? null : keyOf(key_id)),
   )
-  const own = Map.groupBy(ours, ({ from, model, upstream_key }) =>
+  const own = await groupInTurns(ours, ({ from, model, upstream_key }) =>
     placeOf(Date.parse(from), model, keyOf === null ? null : (upstream_key ?? "")),
   )
   const places = new Set([...theirs.keys(), ...own.keys()])
-  const pairs = [...places].map((place): Pair => {
+  const pairs = await mapInTurns([...places], (place): Pair => {
     const [from_ms, model, key]: [number, string, string | null] = JSON.parse(place)
     return { from_ms, model, key, theirs: total(theirs.get(place)), ours: own.get(place) ?? [] }
   })
-  return pairs.sort((one, other) => one.from_ms - other.from_ms || (one.model < other.model ? -1 : 1))
+  return sortInTurns(pairs, (one, other) => one.from_ms - other.from_ms || (one.model < other.model ? -1 : 1))
 }
 
 function total(usages: readonly ExportedUsage[] = []): Theirs | null {
@@ -112,18 +109,18 @@ function tokensOf(all: readonly Tokens[]): Tokens {
 type TokenPrices = Pick<Price, "input_pico" | "cached_input_pico" | "output_pico">
 
 /** The highest prices of each model of which there are calls. */
-function pricesOf(ours: readonly ReconciledSums[]): Map<string, TokenPrices> {
+async function pricesOf(ours: readonly ReconciledSums[]): Promise<ReadonlyMap<string, TokenPrices>> {
   const found = new Map<string, TokenPrices>()
   const higher = (one: bigint, text: string) => larger(one, parsePrice(text) ?? 0n)
-  for (const { model, prices, calls } of ours) {
-    if (calls === 0) continue
+  await mapInTurns(ours, ({ model, prices, calls }) => {
+    if (calls === 0) return
     const known = found.get(model) ?? { input_pico: 0n, cached_input_pico: 0n, output_pico: 0n }
     found.set(model, {
       input_pico: higher(known.input_pico, prices.input),
       cached_input_pico: higher(known.cached_input_pico, prices.cached_input),
       output_pico: higher(known.output_pico, prices.output),
     })
-  }
+  })
   return found
 }
 

@@ -1,5 +1,5 @@
 import type { MadeAnswerMemory } from "../admission/memory.ts"
-import { mapInTurns, turns } from "../ledger/database/page.ts"
+import { mapInTurns, turns } from "../turns.ts"
 import { LARGE_BYTES } from "../wire/buffers.ts"
 import { CsvColumns, csvHeader, csvLines, ndjsonOf, rowsOf } from "../wire/csv.ts"
 import { invalidField } from "../wire/fault.ts"

@@ -7,7 +7,7 @@ import type { Key } from "../ledger/accounts/keys.ts"
 import type { ChangeRecord } from "../ledger/accounts/operator-log.ts"
 import type { OperatorRecord } from "../ledger/accounts/operators.ts"
 import type { AssignedList, PriceListRecord } from "../ledger/accounts/price-lists.ts"
-import { mapInTurns, type PageOf } from "../ledger/database/page.ts"
+import type { PageOf } from "../ledger/database/page.ts"
 import type { CallRecord } from "../ledger/reports/calls.ts"
 import {
   dimensionsOf,
@@ -30,6 +30,7 @@ import {
   printUsd,
 } from "../money.ts"
 import { type ChargeLine, linesOf } from "../settlement/price.ts"
+import { mapInTurns } from "../turns.ts"
 import { AccountBody, CallBody, CreatedKeyBody, KeyBody } from "../wire/admin.ts"
 import { printAmount } from "../wire/budget.ts"
 import { BudgetBody, OwnBudget } from "../wire/budget-bodies.ts"

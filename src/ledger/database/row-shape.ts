@@ -1,4 +1,4 @@
-import { mapInTurns } from "./page.ts"
+import { mapInTurns } from "../../turns.ts"
 import { intOf, type Row, textOf, textOrNull } from "./statement.ts"
 
 /** A column of a statement: how its value is read from a row, and how those of two shards are added (D74). */

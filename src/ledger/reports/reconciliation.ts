@@ -1,6 +1,6 @@
 import { sql } from "drizzle-orm"
 import { recordOf } from "../../kinds.ts"
-import { mapInTurns, sortInTurns } from "../database/page.ts"
+import { mapInTurns, sortInTurns } from "../../turns.ts"
 import {
   amount,
   count,

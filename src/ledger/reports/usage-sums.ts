@@ -1,8 +1,8 @@
 import { type SQL, sql } from "drizzle-orm"
 import { isId } from "../../id.ts"
 import { countedKinds, recordOf } from "../../kinds.ts"
+import { mapInTurns, sortInTurns } from "../../turns.ts"
 import type { Grouping } from "../../wire/usage-report.ts"
-import { mapInTurns, sortInTurns } from "../database/page.ts"
 import { addRow, amount, count, group, type RowOf, RowShape } from "../database/row-shape.ts"
 import {
   DAY_MS,

@@ -1,7 +1,7 @@
 import { Type } from "@sinclair/typebox"
 import { Elysia } from "elysia"
-import { mapInTurns } from "../../ledger/database/page.ts"
 import type { FeedPage, FeedQuery } from "../../ledger/feed/feed.ts"
+import { mapInTurns } from "../../turns.ts"
 import { printCursor } from "../../wire/cursor.ts"
 import { EventsQuery, FeedLine, feedQueryOf, NEXT_CURSOR } from "../../wire/events.ts"
 import { eventBody } from "../event-body.ts"

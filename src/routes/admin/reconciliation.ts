@@ -1,8 +1,8 @@
 import { Elysia } from "elysia"
-import { mapInTurns } from "../../ledger/database/page.ts"
 import type { ReconciledRange, ReconciledSum } from "../../ledger/reports/reconciliation.ts"
 import { printPrice } from "../../money.ts"
 import { reconcile } from "../../reconciliation/reconcile.ts"
+import { mapInTurns } from "../../turns.ts"
 import {
   ComparedUsage,
   checkRange,
