@@ -1,8 +1,10 @@
+import type { Basis, CallState, Ending, Failure, Note } from "../wire/call.ts"
+
 /** Explanations of the ledger's words. An unknown word, from a newer gateway, is shown as it is. */
 
-type Explanations = Readonly<Record<string, string>>
+type Explanations<Word extends string> = Readonly<Record<Word, string>>
 
-const STATES: Explanations = {
+const STATES: Explanations<CallState> = {
   open: "The call is in progress, and its hold is in place.",
   settled: "The call was charged, and the rest of the hold was freed.",
   released: "The call was not charged. The whole hold was freed.",
@@ -10,14 +12,14 @@ const STATES: Explanations = {
     "The gateway stopped unexpectedly. The call was charged by its last checkpoint, and the rest of the hold was freed.",
 }
 
-const BASES: Explanations = {
+const BASES: Explanations<Basis> = {
   usage: "the usage that the provider reported",
   partial: "the last usage that the provider reported, plus an estimate of the output after it",
   estimate: "an estimate of its tokens",
   none: "nothing",
 }
 
-const ENDINGS: Explanations = {
+const ENDINGS: Explanations<Ending> = {
   completed: "The provider completed its response.",
   upstream_lost: "The connection to the provider was lost before the response was complete.",
   upstream_silent: "The provider sent nothing for too long, so the gateway stopped waiting.",
@@ -28,7 +30,7 @@ const ENDINGS: Explanations = {
   gateway_lost: "The gateway stopped unexpectedly during the call.",
 }
 
-const FAILURES: Explanations = {
+const FAILURES: Explanations<Failure> = {
   usage_missing: "The response had no usage, or its usage did not cover all of its output",
   usage_invalid: "The response had invalid usage",
   upstream_error: "The provider failed",
@@ -45,7 +47,7 @@ const FAILURES: Explanations = {
   gateway_lost: "The gateway stopped unexpectedly",
 }
 
-const NOTES: Explanations = {
+const NOTES: Explanations<Note> = {
   cached_clamped:
     "The provider reported more cached tokens than prompt tokens. The number was reduced to the prompt tokens.",
   cached_malformed: "The provider reported an invalid number of cached tokens. It was counted as 0.",
@@ -67,7 +69,7 @@ const NOTES: Explanations = {
 }
 
 const wordsIn =
-  (words: Explanations) =>
+  (words: Explanations<string>) =>
   (word: string): string =>
     words[word] ?? word
 

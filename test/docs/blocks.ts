@@ -1,3 +1,4 @@
+import { isObject } from "../../src/wire/usage.ts"
 import { filesMatching, textOf } from "../support/repository.ts"
 
 export interface Block {
@@ -43,4 +44,10 @@ export function blocksOf(page: string): Block[] {
 
 export function blocksUnder(page: string, section: string, language: string): Block[] {
   return blocksOf(page).filter((block) => block.section === section && block.language === language)
+}
+
+/** A value of a file that must be a mapping. */
+export function mapping(value: unknown): Readonly<Record<string, unknown>> {
+  if (!isObject(value)) throw new Error(`no mapping: ${JSON.stringify(value)}`)
+  return value
 }

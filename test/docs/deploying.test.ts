@@ -4,11 +4,10 @@ import { existsSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import type { Config } from "../../src/config/config.ts"
 import { loadConfig } from "../../src/config/load.ts"
-import { isObject } from "../../src/wire/usage.ts"
 import { parseDockerfile } from "../docker/image.ts"
 import { testFolder } from "../support/folder.ts"
 import { textOf } from "../support/repository.ts"
-import { blocksOf } from "./blocks.ts"
+import { blocksOf, mapping } from "./blocks.ts"
 import { blocksToRun } from "./left-out.ts"
 import { referenceApp } from "./reference-app.ts"
 
@@ -259,11 +258,6 @@ describe("docs/deploying.md", () => {
     expect(textOf("deploy/kubernetes.yaml")).toContain(`image: tollgate:${version}`)
   })
 })
-
-function mapping(value: unknown): Readonly<Record<string, unknown>> {
-  if (!isObject(value)) throw new Error(`no mapping: ${JSON.stringify(value)}`)
-  return value
-}
 
 function list(value: unknown): readonly unknown[] {
   if (!Array.isArray(value)) throw new Error(`no list: ${JSON.stringify(value)}`)

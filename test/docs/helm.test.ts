@@ -6,7 +6,7 @@ import { loadConfig } from "../../src/config/load.ts"
 import { isObject } from "../../src/wire/usage.ts"
 import { testFolder } from "../support/folder.ts"
 import { ROOT, textOf } from "../support/repository.ts"
-import { blocksUnder } from "./blocks.ts"
+import { blocksUnder, mapping } from "./blocks.ts"
 
 /** The chart in deploy/helm: with the values of docs/deploying.md it makes the objects of deploy/kubernetes.yaml. */
 
@@ -18,11 +18,6 @@ const chart = yaml("Chart.yaml")
 const [shown] = blocksUnder("docs/deploying.md", "Helm", "yaml")
 const given = mapping(Bun.YAML.parse(shown?.text ?? ""))
 const values = merged(yaml("values.yaml"), given)
-
-function mapping(value: unknown): Values {
-  if (!isObject(value)) throw new Error(`no mapping: ${JSON.stringify(value)}`)
-  return Object.fromEntries(Object.entries(value))
-}
 
 function merged(one: Values, other: Values): Values {
   const entries = Object.entries(other).map(([name, value]) => {
