@@ -16,6 +16,10 @@ test("D63 the operation decides which of two models of one name is meant", () =>
   expect(catalog.find("both", "messages")).toBe(bothMessages)
 })
 
+test("D19 letters that only look alike are another name", () => {
+  expect(catalog.find("ｇｐｔ", "chat")).toMatchObject({ code: "model_not_found" })
+})
+
 test("D15 a model of the other entry exists, but may not be used here: the answer says where", () => {
   expect(catalog.find("claude", "chat")).toMatchObject({
     code: "model_not_allowed",

@@ -79,6 +79,7 @@ describe("D26 a wrong checksum is refused without the database", () => {
 
   test.each([
     ["another prefix", "tg_test_000000000000000000000000000000", "0hAotN"],
+    ["a random part of 29", "tg_live_00000000000000000000000000000", "43ygAy"],
     ["a random part of 31", "tg_live_0000000000000000000000000000000", "4ZFzBt"],
     ["a dash in the random part", "tg_live_00000000000000000000000000000-", "39mPHX"],
     ["nothing", "", "000000"],

@@ -133,6 +133,7 @@ describe("D61 what has no price is refused, by its field and the price that is m
 
   test.each<[object, string, string]>([
     [{ speed: "x" }, "speed", "speed"],
+    [{ inference_geo: "x" }, "inference_geo", "inference_geo"],
     [{ modalities: ["image"] }, "modalities", "image_output"],
     [{ plugins: [{ id: "file-parser" }] }, "plugins", "page"],
     [{ prompt_cache_options: { ttl: "12h" } }, "prompt_cache_options", "cache_ttl"],

@@ -327,6 +327,12 @@ describe("D12 the 402 says what is needed, what there is, and what would fit", (
       { needed, available: "0.000020749", max_tokens: 2 },
       ", or set max_tokens to at most 2.",
     ],
+    [
+      "just one token",
+      12_750n,
+      { needed, available: "0.00001275", max_tokens: 1 },
+      ", or set max_tokens to at most 1.",
+    ],
     ["not even one", 12_749n, { needed, available: "0.000012749" }, "."],
     ["the prompt alone is too much", 8_749n, { needed, available: "0.000008749" }, "."],
     ["the balance is negative", -1_500_000_000n, { needed, available: "-1.5" }, "."],

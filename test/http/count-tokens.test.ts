@@ -20,6 +20,7 @@ function configuration(url: string) {
     chats: { family: "chat", base_url: `${url}/v1`, api_key: PROVIDER_KEY },
     counter: { family: "messages", base_url: url, api_key: PROVIDER_KEY },
     down: { family: "messages", base_url: NOWHERE },
+    hurried: { family: "messages", base_url: url, timeouts: { total: "100ms" } },
   }
   const model = (name: string, family: string, ...uses: string[]) =>
     chatModel(name, { family, upstreams: uses.map((use) => ({ use, model: `upstream-${name}` })) })
@@ -27,6 +28,7 @@ function configuration(url: string) {
     model(CHAT, "chat", "chats"),
     model(MESSAGES, "messages", "counter"),
     model("down", "messages", "down"),
+    model("hurried", "messages", "hurried"),
   ]
   return { vendors: ["anthropic", "acme-ai"], upstreams, models }
 }
@@ -209,6 +211,12 @@ describe("D22 what is no count is a 502", () => {
     ["an error in a 200", json(200, { type: "error", error: { type: "api_error", message: CANARY } })],
     ["blank", json(200, "")],
     ["cut", json(200, '{"input_tokens":7')],
+    [
+      "bad UTF-8",
+      raw(
+        Buffer.from('HTTP/1.1 200 OK\r\ncontent-length: 26\r\n\r\n{"input_tokens":7,"x":"\xff"}', "latin1"),
+      ),
+    ],
     ["a 204", raw("HTTP/1.1 204 No Content\r\n\r\n")],
     ["compressed all the same (D25)", json(200, { input_tokens: 7 }, { "content-encoding": "gzip" })],
     [
@@ -230,6 +238,11 @@ describe("D22 what is no count is a 502", () => {
   })
 })
 
+test("D31 a provider that is silent after its headers is a 504", async () => {
+  harness.provider.replyOnce(async (exchange) => void (await exchange.head(200, {}, { length: 10 })))
+  expectError(await harness.count(account.key, { model: "hurried" }), "upstream_timeout")
+})
+
 test("D25 a client that goes takes the provider's connection with it", async () => {
   const number = harness.provider.requests.length + 1
   harness.provider.replyOnce(silent())
@@ -244,9 +257,9 @@ test("D25 a client that goes takes the provider's connection with it", async () 
 })
 
 /** Sends these bytes and closes. */
-function raw(text: string): Script {
+function raw(bytes: string | Uint8Array): Script {
   return async (exchange) => {
-    await exchange.raw(text)
+    await exchange.raw(bytes)
     exchange.close()
   }
 }

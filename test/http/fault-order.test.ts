@@ -10,6 +10,8 @@ const BODY_BYTES = 16 * 1024
 const harness = await testHarness({ limits: { body: `${BODY_BYTES / 1024}KiB` } })
 const rich = await harness.account()
 const poor = await harness.account("0")
+const suspended = await harness.key(rich.id, {})
+await harness.gateway.admin("PATCH", `/keys/${suspended.id}`, { suspended: true })
 
 /** A request as its parts, each of which can be at fault. */
 interface Parts {
@@ -43,6 +45,7 @@ const FAULTS: readonly Fault[] = [
   },
   { name: "credential's form", code: "invalid_api_key", spoil: () => ({ key: `sk-${CANARY}` }) },
   { name: "key", code: "invalid_api_key", spoil: () => ({ key: makeKey() }) },
+  { name: "suspension", code: "key_suspended", spoil: () => ({ key: suspended.key }) },
   {
     name: "content type",
     code: "unsupported_media_type",

@@ -225,6 +225,7 @@ describe("D94 a call", () => {
   test.each([
     ["a tag that nobody has declared", { [TAGS]: "taem=search" }, "tag_not_declared", TAGS],
     ["a value with a space", { [TAGS]: "team=a b" }, "invalid_request", TAGS],
+    ["a value of 65 bytes", { [TAGS]: `team=${"a".repeat(65)}` }, "invalid_request", TAGS],
     [
       "more than 2,048 characters",
       { [TAGS]: `team=a,${" ".repeat(2_048)}feature=b` },

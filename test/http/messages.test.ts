@@ -411,6 +411,8 @@ describe("D65 the session and the agent of a call", () => {
 
   test.each([
     ["a space", "a b"],
+    ["a comma", "a,b"],
+    ["too long", "x".repeat(129)],
     ["no word for the ledger", "NULL"],
     ["empty", ""],
   ])("are left out where they cannot be recorded: %s", async (_, session) => {

@@ -81,7 +81,8 @@ test("D95: credits of an account without dates and priorities are no grants, and
   const [row] = await db.sql`SELECT next_change_at FROM tollgate.accounts WHERE id = ${account.account_id}`
   expect(row?.next_change_at).toBeNull()
   await granted(account, 7n, { expires_at: inMs(DAY_MS) })
-  expect(await left(account)).toEqual([7n, 15n])
+  await granted(account, 3n, { priority: 40 })
+  expect(await left(account)).toEqual([3n, 7n, 15n])
 })
 
 test("D95: a void takes back what is unused, once, also before the grant is effective", async () => {

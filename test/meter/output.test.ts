@@ -87,6 +87,7 @@ test.each(messages)("D7 the output of a delta, and of a message: %s", (_, messag
 describe("D7 the output of a payload", () => {
   const payloads: [string, object, number][] = [
     ["legacy text", choice({ text: "abc" }), 3],
+    ["legacy text that repeats the content", choice({ text: "abc", delta: { content: "abc" } }), 3],
     [
       "any choice",
       {

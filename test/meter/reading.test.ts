@@ -72,6 +72,7 @@ describe("what one event is", () => {
     ["D7 an object after a BOM that is not the stream's", `\ufeff${text("hi")}`, NOTHING],
     ["D7 a string", '"[DONE]"', NOTHING],
     ["D4 not quite [DONE]", "[done]", NOTHING],
+    ["D4 not quite [DONE]: more behind", "[DONE] {}", NOTHING],
     ["brackets without end", "[".repeat(100_000), NOTHING],
     ["D7 role only", '{"choices":[{"delta":{"role":"assistant","content":""}}]}', chunk(false, false)],
     ["D7 finish only", finish(), chunk(false, false)],
@@ -120,7 +121,13 @@ describe("D4, D8 what makes usage final and a stream complete", () => {
       false,
       true,
     ],
-    ["an index beyond all: its place", ['{"choices":[{"index":1e300}]}', finish(0)], false, true],
+    [
+      "an index beyond all: its place",
+      ['{"choices":[{"index":1e300}]}', finish(0), usageOnly(9, 2)],
+      true,
+      true,
+      2,
+    ],
     ["128 choices", [...Array(128).keys()].map(finish), false, true, 128],
 
     ["nothing", [], false, false],

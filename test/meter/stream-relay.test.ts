@@ -179,6 +179,12 @@ const finishWithoutUsage = finishUsing.replace(JSON.stringify(tokens), "null")
 describe("what the client sees", () => {
   const rows: [name: string, sent: string[], shown: string, how?: How][] = [
     [
+      "D8 a clean end after final usage alone is never shown as one",
+      [first, usage],
+      first + errorEvent,
+      { ...CLOSED, ...LOST },
+    ],
+    [
       "D49 the cost is told when the provider leaves [DONE] out",
       [first, finish, usage.trimEnd()],
       first + finish + usageWithCost + done,

@@ -68,6 +68,7 @@ describe("D17 what a client is told of a refusal", () => {
     [400, 400, SPOKEN],
     [401, 502, FAILED],
     [402, 502, FAILED],
+    [403, 502, FAILED],
     [404, 404, SPOKEN],
     [408, 504, LATE],
     [413, 413, SPOKEN],
