@@ -1,19 +1,11 @@
-import { afterEach, beforeEach, expect, test } from "bun:test"
-import { ADMIN_TOKEN, chat, startGateway, type TestGateway, until } from "../support/gateway.ts"
-import { json, type Provider, startProvider } from "../support/provider.ts"
+import { expect, test } from "bun:test"
+import { ADMIN_TOKEN, chat, until } from "../support/gateway.ts"
+import { json } from "../support/provider.ts"
+import { testGateway } from "../support/test-gateway.ts"
 
 /** D96: a gateway writes alerts about its upstreams, the provider's refusals and its accounts. */
 
-let provider: Provider
-let gateway: TestGateway
-beforeEach(async () => {
-  provider = await startProvider()
-  gateway = await startGateway(provider)
-})
-afterEach(async () => {
-  await gateway.stop()
-  await provider.stop()
-})
+const { provider, gateway } = await testGateway()
 
 async function alerts(): Promise<string[]> {
   const types = "tollgate.balance.low,tollgate.upstream.down,tollgate.upstream.account_refused"

@@ -11,7 +11,7 @@ import {
   usage,
 } from "../support/provider.ts"
 
-/** D43: an `Idempotency-Key` as clients meet it, over two gateways on the same ledger. */
+/** D43: an `Idempotency-Key` as clients meet it, also at a gateway that keeps answers. */
 
 const provider = await startProvider()
 const gateway = await startGateway(provider, EARLY_COMMENTS)
