@@ -66,7 +66,7 @@ export async function compareUsage(
     )
     return compared(pair, state, prices.get(pair.model) ?? null, beside)
   })
-  return { ...summed(rows), has_more: exported.has_more }
+  return { ...(await summed(rows)), has_more: exported.has_more }
 }
 
 const placeOf = (from_ms: number, model: string, key: string | null) => JSON.stringify([from_ms, model, key])
@@ -245,20 +245,25 @@ function sumOf(ours: readonly ReconciledSums[]): Own {
   }
 }
 
-function summed(rows: readonly Compared[]): Omit<ComparedUsage, "has_more"> {
-  const amounts = rows.flatMap(({ amounts: own }) => own ?? [])
-  const sum = (read: (own: Amounts) => bigint) => amounts.reduce((whole, own) => whole + read(own), 0n)
-  const theirs_pico = sum((own) => own.theirs_pico)
-  const ours_pico = sum((own) => own.ours_pico)
-  const unexplained_pico = sum((own) => sizeOf(own.unexplained_pico))
+async function summed(compared_rows: readonly Compared[]): Promise<Omit<ComparedUsage, "has_more">> {
+  let [theirs_pico, ours_pico, unexplained_pico] = [0n, 0n, 0n]
+  const explained_pico = recordOf(causes, () => 0n)
+  const rows = await mapInTurns(compared_rows, ({ row, amounts }) => {
+    if (amounts === null) return row
+    theirs_pico += amounts.theirs_pico
+    ours_pico += amounts.ours_pico
+    unexplained_pico += sizeOf(amounts.unexplained_pico)
+    for (const cause of causes) explained_pico[cause] += amounts.explained_pico[cause]
+    return row
+  })
   const larger_pico = larger(theirs_pico, ours_pico)
-  const unmatched_pico = unexplained_pico + sum(({ explained_pico }) => explained_pico.elsewhere)
+  const unmatched_pico = unexplained_pico + explained_pico.elsewhere
   return {
-    rows: rows.map(({ row }) => row),
+    rows,
     theirs: printPicoUsd(theirs_pico),
     ours: printPicoUsd(ours_pico),
     difference: printPicoUsd(theirs_pico - ours_pico),
-    explained: printed(recordOf(causes, (cause) => sum(({ explained_pico }) => explained_pico[cause]))),
+    explained: printed(explained_pico),
     unexplained: printPicoUsd(unexplained_pico),
     unmatched: printPicoUsd(unmatched_pico),
     unmatched_percent: larger_pico === 0n ? 0 : Number((unmatched_pico * 1_000_000n) / larger_pico) / 10_000,
