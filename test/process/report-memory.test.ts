@@ -10,13 +10,13 @@ import { type RawClient, rawClient } from "../support/raw-client.ts"
 import type { GatewayProcess } from "./gateway-process.ts"
 import { databaseVariables, Workplace } from "./workplace.ts"
 
-const MEMORY_MIB = 80
+const MEMORY_MIB = 40
 /** All that a gateway may use besides. */
 const BESIDES_MIB = 64
-/** Of a report: 12 MB as NDJSON. */
-const GROUPS = 30_000
+/** Of a report: 10 MB, more than the kernel takes of an answer that is not read. */
+const GROUPS = 20_000
 const REPORTS = 8
-const PATH = "/v1/usage?by=session&format=ndjson"
+const PATH = "/v1/usage?by=day,session,model,key&format=ndjson"
 
 const place = new Workplace()
 let provider: Provider
@@ -26,7 +26,9 @@ let gateway: GatewayProcess
 beforeAll(async () => {
   provider = await startProvider()
   fresh = await freshDatabase()
-  place.configure(configFor(provider.url, { limits: { memory: `${MEMORY_MIB}MiB` } }))
+  place.configure(
+    configFor(provider.url, { limits: { body: `${MEMORY_MIB / 4}MiB`, memory: `${MEMORY_MIB}MiB` } }),
+  )
   gateway = await place.start(databaseVariables(fresh.address))
 })
 afterAll(() => place.clear(provider, fresh))
