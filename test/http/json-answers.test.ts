@@ -1,4 +1,5 @@
 import { describe, expect, test } from "bun:test"
+import { gzipSync } from "node:zlib"
 import { chatModel, EARLY_COMMENTS, PROVIDER_KEY } from "../support/gateway.ts"
 import {
   chatCompletion,
@@ -61,6 +62,16 @@ const holds = (rows: readonly Row[], body?: object) => holdsFor(stage, rows, bod
 /** A completion that says `SENTENCE` and whose usage is the JSON text given. */
 function withUsage(text: string): string {
   return JSON.stringify(chatCompletion(SENTENCE, { usage: "here" })).replace('"here"', text)
+}
+
+function compressed(text: string): Script {
+  const body = gzipSync(text)
+  const headers = { "content-type": "application/json", "content-encoding": "gzip" }
+  return async (exchange) => {
+    await exchange.head(200, headers, { length: body.length })
+    await exchange.chunk(body)
+    await exchange.end()
+  }
 }
 
 /** A body that promises more than it brings, and how its connection then goes. */
@@ -283,6 +294,7 @@ describe("D24 the provider's bytes pass unchanged, its headers do not", () => {
       "content-encoding": "identity",
       "retry-after": "7",
     }),
+    ["decoded, if they are compressed (D25)", compressed(compact), seesJson(compact), charged],
   ])
 })
 
