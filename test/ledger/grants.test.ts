@@ -9,6 +9,7 @@ import type { End, Hold } from "../../src/ledger/entries.ts"
 import { endBatch } from "../../src/ledger/money/end.ts"
 import { sweepGrants } from "../../src/ledger/money/grants.ts"
 import { holdBatch } from "../../src/ledger/money/hold.ts"
+import { balanceAt } from "../../src/ledger/reports/balance.ts"
 import { type Account, falsify, holdOf, nth, recording, settled, testGateway } from "./test-database.ts"
 
 /** D95: credit grants and the credit line, on a real Postgres. */
@@ -104,6 +105,7 @@ test("D95: a void takes back what is unused, once, also before the grant is effe
     await db.sql`SELECT reason FROM tollgate.grant_entries WHERE credit_id = ${used} AND change = 'voided'`
   expect(entry?.reason).toBe("by mistake")
   expect(await undo(await granted(account, -3n))).toEqual({ outcome: "no_grant" })
+  expect((await balanceAt(db.database.operators, account.account_id, inMs(-DAY_MS)))?.balance_nano).toBe(0n)
   expect(await faults()).toEqual([])
 })
 

@@ -14,6 +14,7 @@ const framings: [string, string, (string | null)[]][] = [
   ["CR then LF is one line end, not a blank line", "data: a\r\ndata: b\r\n\r\n", ["a\nb"]],
   ["LF then CR is two", "data: a\n\rdata: b\n\r", ["a", "b"]],
   ["a BOM in the payload is a character", `data: ${BOM}a\n\n`, [`${BOM}a`]],
+  ["a BOM of a later event spoils the field's name", `data: a\n\n${BOM}data: b\n\n`, ["a", null]],
   ["a tab is the payload's", "data:\ta\n\n", ["\ta"]],
   ["another field's name: upper case", "DATA: a\n\nData: a\n\n", [null, null]],
   ["another field's name: a space before the colon", "data : a\n\n", [null]],

@@ -185,7 +185,7 @@ describe("D18 one parse: what is read is what is sent", () => {
     ["at every depth too", '{"a":[{"b":-123456789012345678901}]}', '{"a":[{"b":-123456789012345678901}]}'],
     ["a number beyond a double stays itself", '{"a":1e400,"b":-1E400}', '{"a":1e400,"b":-1E400}'],
     ["more digits than a double has stay", '{"a":0.1234567890123456789}', '{"a":0.1234567890123456789}'],
-    ["__proto__ beside such a number", '{"__proto__":{"a":1e400}}', '{"__proto__":{"a":1e400}}'],
+    ["__proto__ beside such a number", '{"__proto__":{"a":1E400}}', '{"__proto__":{"a":1E400}}'],
     ["a whole number with an exponent is that number", '{"n":1e3}', '{"n":1000}'],
     ["white space is dropped", ' {\t"a" :\r\n[ 1 , null ] } ', '{"a":[1,null]}'],
   ]
