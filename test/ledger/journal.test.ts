@@ -18,12 +18,16 @@ const DAY_MS = 86_400_000
 
 const { db, connection, gateway_id, ask, endUnknown, expire } = await testGateway()
 
-/** A hold that has expired by its checkpoint of 40, and used 5, 4 and 3 tokens until then. */
-async function expired(account: Account) {
+/** A hold of 100 that has expired by its checkpoint, and used 5, 4 and 3 tokens until then. */
+async function expired(account: Account, charge_nano = 40n) {
   const hold = holdOf(account, 100n)
   await ask(hold)
   const usage = { prompt_tokens: 5, cached_tokens: 4, completion_tokens: 3 }
-  await writeCheckpoints(connection, gateway_id, checkpointOf(hold.id, 40n, { basis: "partial", usage }))
+  await writeCheckpoints(
+    connection,
+    gateway_id,
+    checkpointOf(hold.id, charge_nano, { basis: "partial", usage }),
+  )
   await expire(hold)
   return hold
 }
@@ -159,7 +163,7 @@ describe("D13 a settlement that comes after expiry", () => {
   test("D48 expiry and correction count each on its own day, and the day that is over does not change", async () => {
     const account = await db.account(1_000n)
     const { account_id } = account
-    const { id } = await expired(account)
+    const { id } = await expired(account, 140n)
     const today = await dayOf("now()")
     const yesterday = new Date(today.getTime() - DAY_MS)
     await falsify(db.sql, async (tx) => {
@@ -171,7 +175,7 @@ describe("D13 a settlement that comes after expiry", () => {
     const over = [await sums(yesterday, today), await sums(yesterday, today, "model")] as const
     expect(over[0].total).toMatchObject({
       calls: 1,
-      charge_nano: 40n,
+      charge_nano: 140n,
       prompt_tokens: 5,
       completion_tokens: 3,
     })
@@ -181,8 +185,8 @@ describe("D13 a settlement that comes after expiry", () => {
     const { groups, total } = await sums(yesterday, new Date(today.getTime() + DAY_MS))
     const differences = { prompt_tokens: -2, cached_tokens: -3, completion_tokens: -1 }
     expect(groups).toMatchObject([
-      { values: [yesterday], calls: 1, charge_nano: 40n, overage_nano: 0n, cached_tokens: 4 },
-      { values: [today], calls: 0, charge_nano: 130n, overage_nano: 70n, ...differences },
+      { values: [yesterday], calls: 1, charge_nano: 140n, overage_nano: 40n, cached_tokens: 4 },
+      { values: [today], calls: 0, charge_nano: 30n, overage_nano: 30n, ...differences },
     ])
     // As the receipt says it.
     expect(total).toMatchObject({
