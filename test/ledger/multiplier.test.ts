@@ -6,6 +6,7 @@ import type { Hold } from "../../src/ledger/entries.ts"
 import { endBatch } from "../../src/ledger/money/end.ts"
 import { expireBatch } from "../../src/ledger/money/expire.ts"
 import { holdBatch, type KnownAccounts } from "../../src/ledger/money/hold.ts"
+import { sumUsage } from "../../src/ledger/reports/usage-sums.ts"
 import { ceilToNano, heldFor } from "../../src/money.ts"
 import {
   type Account,
@@ -166,7 +167,7 @@ describe("D69 an end has the multiplier of its hold", () => {
     expect(await heldNano(payer)).toBe(0n)
   })
 
-  test("an expiry charges the checkpoint, and a late settlement corrects it", async () => {
+  test("an expiry charges the checkpoint, and a late settlement corrects it and its profit", async () => {
     const payer = await account(15_001)
     const hold = await held(payer)
     const usage = { prompt_tokens: 4, cached_tokens: 0, completion_tokens: 0 }
@@ -179,6 +180,13 @@ describe("D69 an end has the multiplier of its hold", () => {
       corrected_at: 15_001,
       difference: Number(charge_nano - seen.charge_nano),
     })
+    const { total } = await sumUsage(db.database.operators, {
+      from: new Date(Date.now() - 3_600_000),
+      to: new Date(Date.now() + 3_600_000),
+      by: "model",
+      account_ids: [payer.account_id],
+    })
+    expect(total).toMatchObject({ charge_nano, profit_nano: charge_nano - COST })
   })
 
   test("the audit agrees with all of it, and finds a charge or a multiplier that was changed", async () => {
