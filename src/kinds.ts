@@ -143,7 +143,7 @@ export function isBucket(kind: string): kind is Bucket {
 }
 
 /** The charged counts that are not tokens: the runs of all tools of the provider together are one count. */
-export type CountedKind = Bucket | "tool_run"
+type CountedKind = Bucket | "tool_run"
 export const countedKinds: readonly CountedKind[] = [...buckets, "tool_run"]
 
 export type Kind = Plain | CountedKind | "per_call"

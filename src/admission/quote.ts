@@ -254,7 +254,7 @@ const UNSEEN_PROMPT_TOKENS = 131_072
 const PLAUSIBLE_PART_TOKENS = 65_536
 
 /** The most prompt tokens that a provider can have counted (D1), even if only a part of them is held. */
-export function plausiblePrompt(described: Described, model: Model): number {
+function plausiblePrompt(described: Described, model: Model): number {
   const { bytes, tokens, media, repeats } = described
   const { context_tokens, open } = model
   const is_open = openingField(described, model) !== null
@@ -265,7 +265,7 @@ export function plausiblePrompt(described: Described, model: Model): number {
 }
 
 /** The bytes that an estimate of the prompt counts (D6). */
-export function estimateBytes({ bytes, tokens, media, embedded }: Described, model: Model): number {
+function estimateBytes({ bytes, tokens, media, embedded }: Described, model: Model): number {
   let estimate = bytes + tokens * model.bytes_per_token
   for (const part of media) estimate += estimateOf(part, model)
   for (const { media: part, characters } of embedded) estimate += estimateOf(part, model) - characters
@@ -277,7 +277,7 @@ function estimateOf({ kind, bytes }: Media, { part_tokens }: Model): number {
 }
 
 /** True if only the provider knows the size of the prompt: it is open, or an estimate may undercount a medium (D9). */
-export function hidesPrompt(described: Described, model: Model): boolean {
+function hidesPrompt(described: Described, model: Model): boolean {
   const isHiding = (part: Media) => {
     const most = (part.kind === "image" ? model.part_tokens : null) ?? part.tokens ?? Number.POSITIVE_INFINITY
     return part.kind !== "file" && most > estimateOf(part, model) / model.bytes_per_token
@@ -287,13 +287,13 @@ export function hidesPrompt(described: Described, model: Model): boolean {
 }
 
 /** The most that a call can cost (D12): its prompt, its searches and the call itself; and each token of a choice. */
-export interface MostCost {
+interface MostCost {
   readonly before_output_pico: bigint
   readonly output_pico: bigint
 }
 
 /** The highest cost at each price that may apply: by sizes up to `bound` tokens (D62) and tiers (D70). */
-export function mostCosts(described: Described, bound: number, model: Model): readonly MostCost[] {
+function mostCosts(described: Described, bound: number, model: Model): readonly MostCost[] {
   const own = mostAt(model, described, bound, model)
   const { service_tier } = described
   if (model.service_tiers.length === 0 || service_tier === OWN_TIER) return own

@@ -57,7 +57,7 @@ function wellFormed(key: string | null): string {
 }
 
 /** The vendor of a messages API, and the version of that API (D21). */
-export interface VendorVersion {
+interface VendorVersion {
   readonly vendor: string
   /** A calendar date, `2023-06-01`. */
   readonly version: string

@@ -59,7 +59,7 @@ export function messageCalls(gateway: Gateway) {
     .post(`/:vendor${PATH}`, answersOfVendor, described(ofVendor(creating)))
 }
 
-export function ofVendor<Route extends RouteDescription>(route: Route) {
+function ofVendor<Route extends RouteDescription>(route: Route) {
   const { operationId, summary } = route
   return {
     ...route,
@@ -70,7 +70,7 @@ export function ofVendor<Route extends RouteDescription>(route: Route) {
 }
 
 /** The headers of every route of the messages API (D21, D65). */
-export const vendorHeaders = {
+const vendorHeaders = {
   "anthropic-version": Type.String({
     format: "date",
     description:

@@ -73,7 +73,6 @@ export const usageNotes = [
   "usage_implausible",
   "unpriced",
 ] as const satisfies readonly Note[]
-export type UsageNote = (typeof usageNotes)[number]
 
 /** Failures of an attempt without an answer whose request may have reached the provider (D93). */
 export const attemptFailures = ["broken", "timeout", "abandoned"] as const

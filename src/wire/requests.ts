@@ -16,7 +16,7 @@ export const ModelName = Type.String({
   [EXPECTED]: "a string of 1 to 256 characters",
 })
 
-export const nonEmpty = (description: string, example: string) =>
+const nonEmpty = (description: string, example: string) =>
   Type.String({ minLength: 1, description, examples: [example], [EXPECTED]: "a non-empty string" })
 
 /** One message. Its content and every other field pass upstream unchanged (D18). */
@@ -42,10 +42,10 @@ export const Messages = Type.Array(Message, {
 
 const flag = (description: string) => checked(Type.Boolean(), description, "true, false or null")
 
-export const StreamFlag = flag("Whether to stream the response as server-sent events.")
+const StreamFlag = flag("Whether to stream the response as server-sent events.")
 
 /** The request for the cost of a call (D49). */
-export const UsageOption = checked(
+const UsageOption = checked(
   open({ include: flag("Whether the usage in the response has a `cost`: what the call was charged.") }),
   "Options for the usage in the response. With `include`, a stream ends with a usage chunk. `include` is an option of the gateway and is not sent to the provider.",
   "an object whose include is true, false or null",
@@ -110,7 +110,7 @@ export function withoutOurs(request: Costed): object {
   return Object.keys(theirs).length === 0 ? others : { ...others, usage: theirs }
 }
 
-export function tokenLimit(description: string) {
+function tokenLimit(description: string) {
   const limit = Type.Integer({ minimum: 1, maximum: Number.MAX_SAFE_INTEGER })
   return checked(limit, description, "an integer of at least 1, or null", 1024)
 }

@@ -20,7 +20,7 @@ export function columnsOf<P extends TProperties>(schema: TObject<P>) {
 }
 
 /** Table rows by key. Unchanged rows keep their elements, so that polling does not cause flicker or move the focus. */
-export interface Table<Row> {
+interface Table<Row> {
   readonly element: HTMLElement
   show(rows: readonly Row[]): void
 }

@@ -58,7 +58,7 @@ export type BudgetUpdate = Author &
     | { readonly change: "deleted" }
   )
 
-export type BudgetResult = Made<
+type BudgetResult = Made<
   "budget",
   Budget,
   "no_account" | "no_key" | "conflict" | "too_many" | "too_many_of_each"

@@ -32,11 +32,7 @@ export interface CustomerPriceOrder
 }
 
 /** `past`: it would hold for calls that are over. */
-export type CustomerPriceResult = Made<
-  "price",
-  CustomerPriceRecord,
-  "no_account" | "conflict" | "past" | "too_many"
->
+type CustomerPriceResult = Made<"price", CustomerPriceRecord, "no_account" | "conflict" | "past" | "too_many">
 
 export const p = alias(customer_prices, "p")
 const q = alias(customer_prices, "q")

@@ -75,7 +75,7 @@ export type RotationResult =
   /** `rotating`: the secret before an earlier rotation still works. `no_key`: also of one that is revoked. */
   | { readonly outcome: "rotating" | "no_key" }
 
-export type KeyResult = Made<"key", Key, "no_account" | "conflict">
+type KeyResult = Made<"key", Key, "no_account" | "conflict">
 
 /** Longest wait for an account's lock. If it is not free, nothing changes. */
 const LOCK_MS = 5_000
@@ -90,7 +90,7 @@ export async function createKey(database: Db, key: NewKey): Promise<KeyResult> {
 }
 
 /** Needs the account's lock. */
-export async function insertKey(
+async function insertKey(
   transaction: Db,
   key: NewKey,
 ): Promise<Exclude<KeyResult, { outcome: "no_account" }>> {
@@ -237,7 +237,7 @@ export function rotateKey(database: Db, change: SecretChange): Promise<RotationR
 }
 
 /** Replaces a key's secret (D104); the one before works for `keep_hours`. Needs the account's lock. */
-export async function replaceSecret(
+async function replaceSecret(
   transaction: Db,
   { id, hash, prefix, keep_hours }: SecretChange,
 ): Promise<RotationResult> {

@@ -125,7 +125,7 @@ export const sumsOfEntries = (entries: EntriesBeside) => sql`
   FROM (${changesOf(entries)}) x GROUP BY x.account_id`
 
 /** Sums of entries, by account, key or counter of a budget. */
-export type FoundSums = ReadonlyMap<string, readonly [bigint, bigint]>
+type FoundSums = ReadonlyMap<string, readonly [bigint, bigint]>
 
 export const found = (name: string, sums: FoundSums, columns: string, type = "uuid") => {
   const list = [...sums]
@@ -190,7 +190,7 @@ export const grantsThatDiffer = (range: AccountRange) => sql`
   FROM found x GROUP BY x.account_id, x.credit_id HAVING sum(x.recorded) <> sum(x.expected) ORDER BY 2, 3`
 
 /** True if a period begins in the months that the audit reads: from `open_month` on, or all for null. */
-export const beginsIn = (since: PgColumn, open_month: string | null): SQL =>
+const beginsIn = (since: PgColumn, open_month: string | null): SQL =>
   sql`${since} >= ${open_month === null ? sql`'-infinity'` : sql`${open_month}::timestamp AT TIME ZONE 'UTC'`}`
 
 /** Keys with a limit whose period is not wholly in sealed months; the counters of other keys are out of date (D42). */

@@ -307,7 +307,7 @@ function sumsOfSlice(database: Db, ids: Ids) {
 /** Without null columns, which later versions add, and the transaction, which differs once restored (D96). */
 export const textOf = (row: string): SQL => sql.raw(`(jsonb_strip_nulls(to_jsonb(${row})) - 'xid')::text`)
 
-export const digestOf = (texts: SQL, order: SQL): SQL =>
+const digestOf = (texts: SQL, order: SQL): SQL =>
   sql`encode(sha256(coalesce(string_agg(sha256(convert_to(${texts}, 'UTF8')), ''::bytea ORDER BY ${order}), ''::bytea)), 'hex')`
 
 export const ENTRY_KINDS = ["hold", "end", "correction", "attempt"] as const

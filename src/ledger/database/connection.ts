@@ -5,7 +5,7 @@ import { asksForPrimary } from "./database-url.ts"
 import { Hosts } from "./hosts.ts"
 import type { Row, Statement, StatementValues } from "./statement.ts"
 
-export const CONNECT_S = 3
+const CONNECT_S = 3
 
 interface SessionOptions {
   /** True if statements keep their plans under a name. Some transaction poolers do not allow it. */

@@ -52,7 +52,7 @@ function nameOf({ name }: PgColumn): SQL {
   return sql.raw(`"${name}"`)
 }
 
-export function typeOf(column: PgColumn): string {
+function typeOf(column: PgColumn): string {
   if (column instanceof PgEnumColumn) {
     const { schema, enumName } = column.enum
     return schema === undefined ? `"${enumName}"` : `"${schema}"."${enumName}"`

@@ -21,7 +21,7 @@ const SECRET_BYTES = 32
 /** The length of `SECRET_BYTES` bytes in Base64url. */
 const RANDOM_CHARACTERS = 43
 /** The attribute of a cookie that is sent by HTTPS only. */
-export const SECURE = "; Secure"
+const SECURE = "; Secure"
 
 /** `/admin/session`: the console signs in with the admin token and gets a session cookie (D50). */
 export function sessionRoutes(operators: Operators, admin_token: string) {
@@ -113,7 +113,7 @@ function isOutside({ name, operator_id }: Actor, { identity_provider = null }: O
 }
 
 /** Opens a session for whom the request comes from, and returns its cookie. */
-export async function openedSession(
+async function openedSession(
   { ledger }: Operators,
   admin_token: string,
   request: Request,
@@ -133,7 +133,7 @@ function secretOf({ headers, method }: Request, admin_token: string): string | n
 }
 
 /** The value of a cookie; null without it. */
-export function cookieIn(headers: Headers, wanted: string): string | null {
+function cookieIn(headers: Headers, wanted: string): string | null {
   const pairs = (headers.get("cookie") ?? "").split(";").map((pair) => pair.trim().split("="))
   return pairs.find(([name]) => name === wanted)?.[1] ?? null
 }

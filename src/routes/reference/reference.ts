@@ -212,7 +212,7 @@ ${errorTable()}
  * A replacer for `JSON.stringify` that prints a TypeBox schema (JSON Schema, draft 7) in OpenAPI 3.0's dialect, which has no
  * `const`, no type `null`, one `example`, and only flags for exclusive bounds. Words for error messages are left out.
  */
-export function inDialect(key: string, value: unknown): unknown {
+function inDialect(key: string, value: unknown): unknown {
   return key === EXPECTED ? undefined : isObject(value) ? translated(value) : value
 }
 

@@ -53,16 +53,16 @@ const STATUS_AT = "HTTP/1.1 ".length
 const FIELD = /\r\n[!#$%&'*+\-.^_`|~0-9A-Za-z]+:[\t\x20-\x7e\x80-\xff]*/y
 
 /** A line that ends without CR: whether it ends the head can be read in two ways (RFC 9112 section 2.2). */
-export const BARE_LF = /(?:^|[^\r])\n/
+const BARE_LF = /(?:^|[^\r])\n/
 
 /** The transfer encoding, in lower case; null for none, and for `identity`, which RFC 9112 removed and some servers still send. */
-export function codingOf(fields: Fields): string | null {
+function codingOf(fields: Fields): string | null {
   const coding = fields.get("transfer-encoding")?.toLowerCase() ?? null
   return coding === "identity" ? null : coding
 }
 
 /** A content length. One that is sent several times must be the same each time (RFC 9112 section 6.3). */
-export function lengthOf(text: string): number {
+function lengthOf(text: string): number {
   const only = numberOf(text)
   if (only !== null) return only
   const [first = "", ...others] = text.split(",")
@@ -87,7 +87,7 @@ const ZERO = 48
 const MAX_DIGITS = 15
 
 /** Seconds for which the server keeps an idle connection (RFC 2068 section 19.7.1.1); null if it does not say. */
-export function keptFor(head: string, fields: Fields): number | null {
+function keptFor(head: string, fields: Fields): number | null {
   // Most heads do not have it, and one search costs less than one in each line.
   if (!head.includes("imeout=")) return null
   const timeout = /(?:^|[ ,;])timeout=(\d{1,6})(?:$|[ ,;])/i.exec(fields.get("keep-alive") ?? "")
