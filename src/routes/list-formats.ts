@@ -137,6 +137,7 @@ export class MadeAnswer {
   async addJson(body: object): Promise<void> {
     let before = "{"
     for (const [name, value] of Object.entries(body)) {
+      if (value === undefined) continue
       this.write(`${before}${JSON.stringify(name)}:`)
       if (Array.isArray(value)) await this.#addList(value)
       else this.write(JSON.stringify(value))
