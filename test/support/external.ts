@@ -14,14 +14,14 @@ export function isMissing(program: string, what_is_not_shown: string): boolean {
   return is_absent
 }
 
-/** Starts a program that listens on a port, with the arguments that are made for its folder. */
+/** Starts a program that listens on a port, with the arguments that are made for its folder. `killSignal` stops it. */
 export async function startExternal(
   program: string,
   port: number,
   prepare: (folder: string) => { readonly args: readonly string[] } & SpawnOptions,
 ) {
   const folder = mkdtempSync(join(tmpdir(), "tollgate-external-"))
-  const { args, ...options } = prepare(folder)
+  const { args, killSignal = "SIGTERM", ...options } = prepare(folder)
   const child = spawn(program, args, { ...options, stdio: ["ignore", "ignore", "pipe"] })
   let complaint = ""
   child.stderr?.setEncoding("utf8").on("data", (text: string) => {
@@ -34,8 +34,9 @@ export async function startExternal(
   return {
     async stop() {
       const exited = once(child, "exit")
-      child.kill("SIGKILL")
+      child.kill(killSignal)
       await exited
+      if (await listens(port)) throw new Error(`${program} has left a process that listens`)
       rmSync(folder, { recursive: true, force: true })
     },
   }

@@ -31,7 +31,8 @@ export async function startPgBouncer(target: SocketAddress, pool_size: number) {
     const { uid, gid } = statSync(dirname(socket_path))
     const runner = process.getuid?.() === 0 ? { uid, gid } : undefined
     if (runner !== undefined) chownSync(folder, uid, gid)
-    return { args: ["--quiet", join(folder, "ini")], ...runner }
+    // SIGTERM waits for the clients.
+    return { args: ["--quiet", join(folder, "ini")], killSignal: "SIGKILL", ...runner }
   })
   return { ...program, url: `postgres://${user}@127.0.0.1:${port}/${database}` }
 }
