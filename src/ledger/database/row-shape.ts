@@ -110,10 +110,12 @@ function numberOf(row: Row, name: string): number {
 /** The rows of several shards; those with the same key are added. */
 export function mergeRows<Row>(
   parts: readonly (readonly Row[])[],
-  keyOf: (row: Row) => string | number,
+  keyOf: (row: Row) => string,
   add: (one: Row, other: Row) => Row,
 ): Row[] {
-  return [...Map.groupBy(parts.flat(), keyOf).values()].map((same) => same.reduce(add))
+  const merged = new Map<string, Row>()
+  for (const row of parts.flat()) addRow(merged, keyOf(row), row, add)
+  return [...merged.values()]
 }
 
 /** The same for many rows, with turns of the event loop. */
