@@ -156,8 +156,8 @@ export class StreamRelay implements OutletSource {
   }
 
   /**
-   * Relays one chunk of the provider, what is left of it, its end, its break, or that no more of it is wanted. Returns whether anything was
-   * sent to the client.
+   * Relays a chunk of the provider, the rest of one, or the end: clean (null), broken, or at the limit of what is read. Returns whether
+   * anything was sent to the client.
    */
   #relay(chunk: Uint8Array | Events | "broken" | "over limit" | null): boolean {
     this.#read_ms = null
