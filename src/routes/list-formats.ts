@@ -51,7 +51,7 @@ export async function inFormat(
   memory: () => MadeAnswerMemory,
 ): Promise<Response | undefined> {
   // Of changes, the comparison with a provider's report is large.
-  if (request.method !== "GET") return isLong(body) ? jsonAnswer(request, body, memory) : undefined
+  if (request.method !== "GET") return isLong(body) ? largeJson(request, body, memory) : undefined
   const url = new URL(request.url)
   const requested = url.searchParams.get("format")
   const object = typeof body === "object" && body !== null ? body : {}
@@ -67,10 +67,10 @@ export async function inFormat(
   }
   if (format === "html" && its !== undefined)
     return new Response(its.html(), { headers: { ...PAGE, ...NO_STORE } })
-  if (format === "json" || format === "html") return jsonAnswer(request, body, memory)
+  if (format === "json" || format === "html") return largeJson(request, body, memory)
   const rows = its?.rows() ?? rowsOf(body)
   if (rows === null) {
-    if (requested === null) return jsonAnswer(request, body, memory)
+    if (requested === null) return largeJson(request, body, memory)
     throw NO_LIST
   }
   const lines = new MadeAnswer(format, request, memory())
@@ -85,14 +85,12 @@ const MANY = 1_000
 
 const isLong = (body: unknown) => (rowsOf(body)?.length ?? 0) > MANY
 
-/** An object as JSON; the framework sends any other value. */
-async function jsonAnswer(request: Request, body: unknown, memory: () => MadeAnswerMemory) {
-  if (typeof body !== "object" || body === null) return
-  const text = isLong(body) ? null : JSON.stringify(body)
-  if (text !== null && text.length < LARGE_BYTES)
-    return new Response(text, { headers: { "content-type": TYPES.json } })
+/** A large answer as JSON. The framework sends a small one. */
+async function largeJson(request: Request, body: unknown, memory: () => MadeAnswerMemory) {
+  const text = isLong(body) ? null : (JSON.stringify(body) ?? "")
+  if (text !== null && text.length < LARGE_BYTES) return
   const answer = new MadeAnswer("json", request, memory())
-  if (text === null) await answer.addJson(body)
+  if (text === null) await answer.addJson(Object(body))
   else answer.write(text)
   return answer.end()
 }
