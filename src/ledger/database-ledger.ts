@@ -140,6 +140,7 @@ export class DatabaseLedger implements ShardLedger {
       name,
       open,
       database: database.operators,
+      names: database.receipts,
       unheld: () => this.#ends.unheld.map(unheldViolation),
       onForgotten: (id) => this.#labels.forget(id),
       onAudit: ({ violations }) => this.#sweeper.add(abandonedIn(violations)),

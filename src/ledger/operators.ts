@@ -41,6 +41,7 @@ import {
   namesIn,
   readUsage,
   type TakeGroups,
+  type UsageSource,
   usageOf,
 } from "./reports/usage-sums.ts"
 import {
@@ -108,8 +109,14 @@ export function operatorLedger(databases: OneOrMore<OperatedDatabase>, deadlines
     return account_id === undefined ? span : { ...span, account_ids: [account_id] }
   }
   const usage = async (query: GroupedSpan, most: number, take: TakeGroups) => {
-    const sources = shards.map(({ ask }) => ({ read: ask(readUsage, sums_ms), names: ask(groupNames) }))
-    return usageOf(sources, await inAll(query), most, take)
+    const sources = shards.map(
+      ({ database, names = database, label }): UsageSource => ({
+        label,
+        read: (...asked) => readUsage(database, ...asked),
+        names: (...asked) => answerOf(groupNames(names, ...asked), deadline_ms, label),
+      }),
+    )
+    return usageOf(sources, await inAll(query), most, take, sums_ms)
   }
   const auditOf = async (
     { database, label, ask, unheld, onAudit }: Shard,

@@ -14,6 +14,8 @@ export interface OperatedDatabase {
   /** True if accounts are created in it. */
   readonly open: boolean
   readonly database: Db
+  /** For names of what a report has, which must not wait for connections that reports have. Absent: `database`. */
+  readonly names?: Db
   /** Settlements without a hold. They are in a spool only, and the audit lists them (D13). */
   unheld?(): readonly Violation[] | Promise<readonly Violation[]>
   onAudit?(audit: Audit): void

@@ -138,7 +138,7 @@ const reportBy = <Sums extends TProperties>(words: readonly Grouping[], sums: Su
         "By charge, the highest first; if the first dimension is the day or the hour, in chronological order before that. Groups without any ended or corrected call are left out.",
     }),
     left_out: count(
-      "The number of groups beyond the 1,000 with the highest charges, which are not shown. `total` includes them. CSV and NDJSON have all groups, at most 100,000; more are an error.",
+      "The number of groups beyond the 1,000 with the highest charges, which are not shown. `total` includes them. CSV and NDJSON have all groups, at most 100,000, in the order of their values; more are an error.",
     ),
     total: Type.Object(sums),
   })

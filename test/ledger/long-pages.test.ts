@@ -4,7 +4,7 @@ import { connect } from "../../src/ledger/database/address.ts"
 import type { Db } from "../../src/ledger/database/statement.ts"
 import { readFeed } from "../../src/ledger/feed/feed.ts"
 import { listCalls } from "../../src/ledger/reports/calls.ts"
-import { readUsage } from "../../src/ledger/reports/usage-sums.ts"
+import { type GroupSums, MAX_ALL_GROUPS, readUsage } from "../../src/ledger/reports/usage-sums.ts"
 import { plantCalls } from "../admin/admin-harness.ts"
 import { numberedId, testDatabase } from "./test-database.ts"
 
@@ -17,9 +17,20 @@ const at = new Date(MADE_MS)
 const db = await testDatabase()
 const { account_id, key_id } = await db.account(0n)
 const ids = Array.from({ length: CALLS }, (_, number) => numberedId(MADE_MS, number))
+/** Postgres sorts these by their bytes, JavaScript by other numbers. */
+const sessions = ids.map((_, number) => `${number % 2 === 0 ? "\u{1f418}" : "\uffe5"} ${CALLS - number}`)
 await plantCalls(
   db.database.operators,
-  ids.map((id) => ({ id, account_id, key_id, session_id: id, state: "settled", held_at: at, ended_at: at })),
+  ids.map((id, number) => ({
+    id,
+    account_id,
+    key_id,
+    session_id: sessions[number] ?? "",
+    charge_nano: BigInt(number),
+    state: "settled",
+    held_at: at,
+    ended_at: at,
+  })),
 )
 
 /** The parameters of each statement of `ask`. */
@@ -31,16 +42,19 @@ async function parametersOf(ask: (database: Db) => Promise<unknown>): Promise<un
   return all
 }
 
-test("D113 a usage report takes 1,000 groups at a time, the dearest first", async () => {
+test("D113 a usage report takes 1,000 groups at a time, all of them by their values", async () => {
   const span = { from: at, to: new Date(MADE_MS + 1), by: "session" } as const
   const pages: number[] = []
   const seen: unknown[] = []
-  const totals = await readUsage(db.database.sums, span, CALLS, (groups) => {
+  const take = async (groups: readonly GroupSums[]) => {
     pages.push(groups.length)
     seen.push(...groups.map(({ values: [session] }) => session))
-  })
+  }
+  const totals = await readUsage(db.database.sums, span, MAX_ALL_GROUPS, take)
   expect([pages, totals.left_out, totals.total.calls]).toEqual([[999, CALLS - 999], 0, CALLS])
-  expect(seen).toEqual(ids)
+  const bytes = (text: string) => Buffer.from(text)
+  expect(seen).toEqual(sessions.toSorted((one, other) => Buffer.compare(bytes(one), bytes(other))))
+  expect(seen).not.toEqual(sessions.toSorted())
 })
 
 test("D113 a long page of calls is read in parts, and has each call once", async () => {

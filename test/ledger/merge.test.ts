@@ -5,8 +5,11 @@ import { TooManyGroups } from "../../src/ledger/entries.ts"
 import { addLatencies } from "../../src/ledger/reports/latency.ts"
 import { mergePages } from "../../src/ledger/reports/merge.ts"
 import {
+  type GroupedSpan,
+  type GroupSums,
   MAX_ALL_GROUPS,
   MAX_GROUPS,
+  type TakeGroups,
   type UsageGroup,
   type UsageSource,
   usageOf,
@@ -75,33 +78,56 @@ const sums = {
   buckets: recordOf(countedKinds, (kind) => countedKinds.indexOf(kind) + 1),
 }
 
-/** A shard whose groups cost one nano-USD less each. */
-function shard(values: readonly string[], charge_nano: bigint): UsageSource {
-  const groups = values.map((value, at) => ({
-    ...sums,
-    charge_nano: charge_nano - BigInt(at),
-    values: [value],
-  }))
-  const names = async () => new Map()
-  return {
-    names,
-    read: async (_range, _most, take) => {
-      await take(groups, names)
+interface Planted {
+  readonly charge_nano: bigint
+  readonly values: readonly string[]
+}
+
+const byBytes = (one: Planted, other: Planted) =>
+  Buffer.compare(Buffer.from(one.values.join("\0")), Buffer.from(other.values.join("\0")))
+
+/** A shard that gives its groups sorted, so many at a time. */
+function shard(planted: readonly Planted[], at_once = 1_000) {
+  const groups = planted.toSorted(byBytes).map((group) => ({ ...sums, ...group }))
+  const charge_nano = planted.reduce((sum, group) => sum + group.charge_nano, 0n)
+  const shard = {
+    pages: 0,
+    ended: Promise.withResolvers<unknown>(),
+    names: async () => new Map<string, string>(),
+    read: async (_range: GroupedSpan, _most: number, take: TakeGroups<GroupSums>) => {
+      try {
+        for (let at = 0; at < groups.length; at += at_once) {
+          shard.pages += 1
+          await take(groups.slice(at, at + at_once))
+        }
+        shard.ended.resolve(null)
+      } catch (error) {
+        shard.ended.resolve(error)
+        throw error
+      }
       return { left_out: 0, total: { ...sums, charge_nano } }
     },
   }
+  return shard
 }
+
+/** Groups that cost one nano-USD less each. */
+const planted = (values: readonly string[], charge_nano = 0n) =>
+  values.map((value, at) => ({ charge_nano: charge_nano - BigInt(at), values: [value] }))
+
+const range = usageRange({ by: ["session"] }, new Date())
+const DEADLINE_MS = 10_000
 
 async function added(shards: readonly UsageSource[], most = MAX_GROUPS) {
   const groups: UsageGroup[] = []
   const take = async (some: readonly UsageGroup[]) => void groups.push(...some)
-  return { groups, ...(await usageOf(shards, usageRange({ by: ["session"] }, new Date()), most, take)) }
+  return { groups, ...(await usageOf(shards, range, most, take, DEADLINE_MS)) }
 }
 
 describe("usage of several shards", () => {
   test("is exact above the numbers that a double can hold", async () => {
     const most = 2n ** 53n + 1n
-    const whole = await added([shard(["x"], most), shard(["x"], most)])
+    const whole = await added([shard(planted(["x"], most)), shard(planted(["x"], most))])
     expect(whole.total.charge_nano).toBe(2n * most)
     expect(whole.groups).toMatchObject([
       { values: ["x"], calls: 2, charge_nano: 2n * most, buckets: { cache_write: 2, web_search: 14 } },
@@ -110,21 +136,78 @@ describe("usage of several shards", () => {
 
   test("has the groups that cost most together, though no shard has them first", async () => {
     const names = (of: string) => Array.from({ length: MAX_GROUPS }, (_, at) => `${of}${at}`)
-    const parts = [shard([...names("a"), "both"], 5_000n), shard([...names("b"), "both"], 5_000n)]
-    const whole = await added(parts)
+    const parts = () => ["a", "b"].map((of) => shard(planted([...names(of), "both"], 5_000n)))
+    const whole = await added(parts())
     expect(whole.groups[0]).toMatchObject({ values: ["both"], charge_nano: 8_000n })
     expect(whole.groups).toHaveLength(MAX_GROUPS)
     expect(whole.left_out).toBe(MAX_GROUPS + 1)
-    const { groups } = await added(parts, MAX_ALL_GROUPS)
-    expect(groups).toHaveLength(2 * MAX_GROUPS + 1)
-    expect(groups.slice(0, MAX_GROUPS)).toEqual(whole.groups)
-    const charges = groups.map(({ charge_nano }) => charge_nano)
-    expect(charges).toEqual(charges.toSorted((one, other) => (one > other ? -1 : one < other ? 1 : 0)))
+    const { groups } = await added(parts(), MAX_ALL_GROUPS)
+    expect(groups.map(({ values: [value] }) => String(value))).toEqual(
+      [...names("a"), ...names("b"), "both"].toSorted(),
+    )
+    const dearest = groups.toSorted((one, other) => (one.charge_nano > other.charge_nano ? -1 : 1))
+    expect(dearest.slice(0, MAX_GROUPS).map(({ charge_nano }) => charge_nano)).toEqual(
+      whole.groups.map(({ charge_nano }) => charge_nano),
+    )
+  })
+
+  test("D113 has each group once, in the order of Postgres, whatever each shard gives at a time", async () => {
+    const letters = ["a", "B", "é", "￰", "🐘", '"', " ", "1"]
+    for (let round = 0; round < 300; round += 1) {
+      const below = (most: number) => Math.floor(Math.random() * most)
+      const word = () => Array.from({ length: below(3) }, () => letters[below(letters.length)]).join("")
+      const all = new Map<string, Planted>()
+      const shards = Array.from({ length: 2 + below(3) }, () => {
+        const own = new Map<string, Planted>()
+        for (let count = below(40); count > 0; count -= 1) {
+          const values = [word(), word()]
+          own.set(values.join("\0"), { values, charge_nano: BigInt(below(9)) })
+        }
+        for (const [key, { values, charge_nano }] of own)
+          all.set(key, { values, charge_nano: charge_nano + (all.get(key)?.charge_nano ?? 0n) })
+        return shard([...own.values()], 1 + below(7))
+      })
+      const { groups, total } = await added(shards, MAX_ALL_GROUPS)
+      const found = groups.map(({ values, charge_nano }) => ({ values, charge_nano }))
+      const expected = [...all.values()].toSorted(byBytes)
+      expect(found).toEqual(expected)
+      expect(total.charge_nano).toBe(expected.reduce((sum, { charge_nano }) => sum + charge_nano, 0n))
+    }
+  })
+
+  test("D113 reads no further than a page ahead of what is taken", async () => {
+    const names = (of: string) => Array.from({ length: 50 }, (_, at) => `${at + 10}${of}`)
+    const shards = [shard(planted(names("a")), 5), shard(planted(names("b")), 5)]
+    const ahead: number[] = []
+    let taken = 0
+    const take = async (some: readonly UsageGroup[]) => {
+      await Bun.sleep(1)
+      taken += some.length
+      ahead.push(5 * shards.reduce((sum, { pages }) => sum + pages, 0) - taken)
+    }
+    await usageOf(shards, range, MAX_ALL_GROUPS, take, DEADLINE_MS)
+    expect(taken).toBe(100)
+    expect(Math.max(...ahead)).toBeLessThanOrEqual(20)
+  })
+
+  test("a shard that fails ends what is read of the others", async () => {
+    const other = shard(planted(["a", "b", "c"]), 1)
+    const failing: UsageSource = { ...other, read: () => Promise.reject(new Error("it failed")) }
+    await expect(added([other, failing])).rejects.toThrow("it failed")
+    expect(await other.ended.promise).toBeInstanceOf(Error)
+  })
+
+  test("a shard that does not answer is named, and ends what is read of the others", async () => {
+    const other = { ...shard(planted(["a", "b"]), 1), label: { shard: "one" } }
+    const silent: UsageSource = { ...other, label: { shard: "two" }, read: () => new Promise(() => {}) }
+    const report = usageOf([other, silent], range, MAX_GROUPS, async () => {}, 20)
+    expect(await report.catch((error: unknown) => error)).toMatchObject({ name: "NoAnswer", shard: "two" })
+    expect(await other.ended.promise).toBeInstanceOf(Error)
   })
 
   test("D105 rows that are not all groups are an error", async () => {
     const names = (of: string) => Array.from({ length: MAX_ALL_GROUPS / 2 + 1 }, (_, at) => `${of}${at}`)
-    const all = added([shard(names("a"), 0n), shard(names("b"), 0n)], MAX_ALL_GROUPS)
+    const all = added([shard(planted(names("a"))), shard(planted(names("b")))], MAX_ALL_GROUPS)
     expect(await all.catch((error: unknown) => error)).toBeInstanceOf(TooManyGroups)
     expect(faultOf(new TooManyGroups())).toMatchObject({ status: 400 })
   })

@@ -130,7 +130,7 @@ export async function mergeInTurns<Row>(
 }
 
 /** Adds a row to that of the same key. */
-export function addRow<Row>(
+function addRow<Row>(
   rows: Map<string, Row>,
   key: string,
   row: Row,

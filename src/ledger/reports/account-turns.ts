@@ -4,7 +4,7 @@ import { LedgerBusy, NoAnswer } from "../entries.ts"
 
 /** One account has at most this part of the questions that are asked or wait. */
 const PART_OF_ACCOUNT = 8
-const DEADLINE_MS = 10_000
+export const DEADLINE_MS = 10_000
 
 /**
  * Bounds the questions of clients to a database, by accounts in turn (D78): so many are asked at a time, and so many are asked or

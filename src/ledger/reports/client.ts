@@ -9,7 +9,7 @@ import type { Page, PageOf } from "../database/page.ts"
 import type { Span } from "../database/span.ts"
 import type { Db } from "../database/statement.ts"
 import type { Labelled, Owner } from "../entries.ts"
-import { AccountTurns } from "./account-turns.ts"
+import { AccountTurns, DEADLINE_MS } from "./account-turns.ts"
 import { type CallFilter, type CallRecord, getCallOf, listCalls } from "./calls.ts"
 import { firstFound, mergePages } from "./merge.ts"
 import { type AccountStatement, accountStatement, addStatements } from "./statement.ts"
@@ -99,7 +99,7 @@ export function openClientReports(shards: readonly Pick<Database, "receipts" | "
         }),
       )
       const span = { ...range, account_ids: [account_id] }
-      return sums_turns.ask(account_id, () => usageOf(sources, span, most, take))
+      return sums_turns.ask(account_id, () => usageOf(sources, span, most, take, DEADLINE_MS))
     },
     calls: async (account_id, filter, page) =>
       mergePages(await sumAll(account_id, (sums) => listCalls(sums, { ...filter, account_id }, page)), page),

@@ -3,7 +3,8 @@ import { isId } from "../../id.ts"
 import { countedKinds, recordOf } from "../../kinds.ts"
 import { mapInTurns, sortInTurns } from "../../turns.ts"
 import type { Grouping } from "../../wire/usage-report.ts"
-import { addRow, amount, count, group, type RowOf, RowShape } from "../database/row-shape.ts"
+import { answerOf } from "../database/answer.ts"
+import { amount, count, group, mergeInTurns, type RowOf, RowShape } from "../database/row-shape.ts"
 import {
   DAY_MS,
   HOUR_MS,
@@ -16,7 +17,7 @@ import {
 } from "../database/span.ts"
 import { arrayOf, type Db, type Row, textOf } from "../database/statement.ts"
 import { inPages } from "../database/transaction.ts"
-import { TooManyGroups } from "../entries.ts"
+import { type OfShard, TooManyGroups } from "../entries.ts"
 import { end_users, labels, OTHER } from "../schema/labels.ts"
 import { accounts, keys, terms } from "../schema/tables.ts"
 import { type ChangeOptions, changesOf } from "./changes.ts"
@@ -80,43 +81,40 @@ interface UsageSummary extends UsageTotals {
 
 /** Of a report with a total. */
 export const MAX_GROUPS = 1_000
-/** Of a report without one, which must have all groups, and of one of several shards, whose groups must all be known to add them. */
+/** Of a report that must have all groups, and of each of several shards, whose groups must all be known to add them. */
 export const MAX_ALL_GROUPS = 100_000
-/** Of several shards, given to a reader at a time. */
-const GROUPS_AT_ONCE = 1_000
 
 const PERIOD_MS = { day: DAY_MS, hour: HOUR_MS }
 
 /** Takes some of the groups of a report, in the report's order. */
 export type TakeGroups<Group = UsageGroup> = (groups: readonly Group[]) => Promise<void>
 
-/** Takes groups as they are read. `namesOf`: of the same transaction. */
-type TakeSums = (groups: readonly GroupSums[], namesOf: NamesOf) => void | Promise<void>
-
 /** The charges of a range, summed by group, the `most` expensive ones, and as a whole in one snapshot. */
 export async function sumUsage(database: Db, range: GroupedSpan, most = MAX_GROUPS): Promise<UsageSummary> {
   const groups: GroupSums[] = []
-  const totals = await readUsage(database, range, most, (some) => void groups.push(...some))
+  const totals = await readUsage(database, range, most, async (some) => void groups.push(...some))
   return { groups, ...totals }
 }
 
-/** The same for a reader that takes the groups page by page (D113). Throws `TooManyGroups` if `MAX_ALL_GROUPS` do not hold all. */
+/**
+ * The same for a reader that takes the groups page by page (D113): `MAX_ALL_GROUPS` in the order of their values. Throws
+ * `TooManyGroups` if those are not all.
+ */
 export function readUsage(
   database: Db,
   range: GroupedSpan,
   most: number,
-  take: TakeSums,
+  take: TakeGroups<GroupSums>,
 ): Promise<UsageTotals> {
   const dimensions = dimensionsOf(range).map((by) => ({ by, starts: startsOf(by, range) }))
   return scan(database, async (transaction, until) => {
-    const namesOf: NamesOf = (by, ids) => groupNames(transaction, by, ids)
     let totals: UsageTotals | null = null
     for await (const page of inPages(transaction, sums(range, dimensions, until, most))) {
       const [whole] = page
       const rows = totals === null ? page.slice(1) : page
       if (totals === null && whole !== undefined)
         totals = { left_out: leftOut(Number(textOf(whole, "groups")), most), total: usageSums.read(whole) }
-      if (rows.length > 0) await take(await mapInTurns(rows, (row) => groupOf(row, dimensions)), namesOf)
+      if (rows.length > 0) await take(await mapInTurns(rows, (row) => groupOf(row, dimensions)))
     }
     if (totals === null) throw new Error("a sum of usage has no total")
     return totals
@@ -130,20 +128,72 @@ function leftOut(groups: number, most: number): number {
   return left_out
 }
 
-type KeyedGroup = readonly [key: string, group: GroupSums]
+interface KeyedGroup extends GroupSums {
+  /** Its letters are the bytes by which Postgres sorts the values. */
+  readonly key: string
+}
+
+function keyed(group: GroupSums): KeyedGroup {
+  const values = group.values.map((value) => (value instanceof Date ? value.toISOString() : value))
+  return { ...group, key: Buffer.from(values.join("\0")).toString("latin1") }
+}
+
+const byValues = (one: KeyedGroup, other: KeyedGroup) => (one.key < other.key ? -1 : 1)
 
 /** Periods in their order, all else by the charge, the highest first. */
-function inReport(left: KeyedGroup, right: KeyedGroup): number {
-  const [one, other] = [left[1].values[0], right[1].values[0]]
-  if (one instanceof Date && other instanceof Date && one < other) return -1
-  if (one instanceof Date && other instanceof Date && one > other) return 1
-  return byCharge(left, right)
+function inReport(one: KeyedGroup, other: KeyedGroup): number {
+  const [[period], [later]] = [one.values, other.values]
+  const is_same = !(period instanceof Date && later instanceof Date) || period.getTime() === later.getTime()
+  return is_same ? byCharge(one, other) : byValues(one, other)
 }
 
 /** The highest charge first, which no report leaves out before a lower one. */
-function byCharge([left_key, left]: KeyedGroup, [right_key, right]: KeyedGroup): number {
-  if (left.charge_nano !== right.charge_nano) return left.charge_nano > right.charge_nano ? -1 : 1
-  return right.calls - left.calls || (left_key < right_key ? -1 : 1)
+function byCharge(one: KeyedGroup, other: KeyedGroup): number {
+  if (one.charge_nano !== other.charge_nano) return one.charge_nano > other.charge_nano ? -1 : 1
+  return other.calls - one.calls || byValues(one, other)
+}
+
+/** A shard's groups in the order of their values, of which it reads a page ahead. */
+function pagesOf({ read, label }: UsageSource, range: GroupedSpan, until_ms: number) {
+  const { readable, writable } = new TransformStream<readonly GroupSums[], readonly GroupSums[]>()
+  const [reader, writer] = [readable.getReader(), writable.getWriter()]
+  const totals = read(range, MAX_ALL_GROUPS, (groups) => writer.write(groups))
+  totals
+    .then(
+      () => writer.close(),
+      (error: unknown) => writer.abort(error),
+    )
+    .catch(() => {})
+  const inTime = <Answer>(answer: Promise<Answer>) => answerOf(answer, until_ms - performance.now(), label)
+  return {
+    /** None after the last page. */
+    async next(): Promise<readonly KeyedGroup[]> {
+      const page = await inTime(reader.read())
+      return page.done ? [] : mapInTurns(page.value, keyed)
+    },
+    totals: () => inTime(totals),
+    stop: () => void reader.cancel(new Error("the report was given up")).catch(() => {}),
+  }
+}
+
+/** The groups of several shards in the order of their values, those with the same values added. */
+async function* merged(shards: readonly ReturnType<typeof pagesOf>[]) {
+  let open = shards.map(({ next }) => ({ next, groups: [] as readonly KeyedGroup[] }))
+  for (;;) {
+    for (const shard of open) if (shard.groups.length === 0) shard.groups = await shard.next()
+    open = open.filter(({ groups }) => groups.length > 0)
+    // No shard has further groups up to the end of the page that ends first.
+    const [end] = open.flatMap(({ groups }) => groups.slice(-1)).sort(byValues)
+    if (end === undefined) return
+    const parts = open.map(({ groups }) => groups.filter(({ key }) => key <= end.key))
+    for (const shard of open) shard.groups = shard.groups.filter(({ key }) => key > end.key)
+    const added = await mergeInTurns(
+      parts,
+      ({ key }) => key,
+      (one, other) => ({ ...one, ...usageSums.add(one, other) }),
+    )
+    yield await sortInTurns(added, byValues)
+  }
 }
 
 /** The usage of several shards, added. Throws `TooManyGroups`. */
@@ -152,30 +202,32 @@ async function readAll(
   range: GroupedSpan,
   most: number,
   take: TakeGroups<GroupSums>,
+  deadline_ms: number,
 ): Promise<UsageTotals> {
-  const added = new Map<string, GroupSums>()
-  const add = (groups: readonly GroupSums[]) => {
-    for (const group of groups)
-      addRow(added, JSON.stringify(group.values), group, (one, other) => ({
-        ...one,
-        ...usageSums.add(one, other),
-      }))
-  }
-  const parts = await Promise.all(shards.map(({ read }) => read(range, MAX_ALL_GROUPS, add)))
-  const left_out = leftOut(added.size, most)
-  const dearest = left_out === 0 ? [...added] : (await sortInTurns([...added], byCharge)).slice(0, most)
-  const groups = await sortInTurns(dearest, inReport)
-  for (let at = 0; at < groups.length; at += GROUPS_AT_ONCE)
-    await take(groups.slice(at, at + GROUPS_AT_ONCE).map(([, group]) => group))
-  return {
-    left_out,
-    total: parts.map(({ total }) => total).reduce((sum, total) => usageSums.add(sum, total)),
+  const until_ms = performance.now() + deadline_ms
+  const reports = shards.map((shard) => pagesOf(shard, range, until_ms))
+  try {
+    let [count, left_out] = [0, 0]
+    let dearest: readonly KeyedGroup[] = []
+    for await (const groups of merged(reports)) {
+      count += groups.length
+      left_out = leftOut(count, most)
+      if (most === MAX_ALL_GROUPS) await take(groups)
+      else dearest = (await sortInTurns([...dearest, ...groups], byCharge)).slice(0, most)
+    }
+    if (dearest.length > 0) await take(await sortInTurns(dearest, inReport))
+    const totals = await Promise.all(reports.map((report) => report.totals()))
+    return {
+      left_out,
+      total: totals.map(({ total }) => total).reduce((sum, total) => usageSums.add(sum, total)),
+    }
+  } finally {
+    for (const { stop } of reports) stop()
   }
 }
 
 /** Display names by id, as every shard knows some. */
 type NamesById = ReadonlyMap<string, string>
-type NamesOf = (by: Grouping, ids: readonly string[]) => Promise<NamesById>
 
 /** A group with the display name of each value that is a key, an account or an end user. */
 export interface UsageGroup extends GroupSums {
@@ -183,8 +235,10 @@ export interface UsageGroup extends GroupSums {
 }
 
 export interface UsageSource {
-  read(range: GroupedSpan, most: number, take: TakeSums): Promise<UsageTotals>
-  readonly names: NamesOf
+  read(range: GroupedSpan, most: number, take: TakeGroups<GroupSums>): Promise<UsageTotals>
+  /** Asked while `read` has a connection, so on connections that no report waits for. */
+  names(by: Grouping, ids: readonly string[]): Promise<NamesById>
+  readonly label?: OfShard
 }
 
 /** The usage of all shards. Of a single one nothing has to be added, so it may leave out groups itself. */
@@ -193,21 +247,22 @@ export function usageOf(
   range: GroupedSpan,
   most: number,
   take: TakeGroups,
+  deadline_ms: number,
 ): Promise<UsageTotals> {
-  const takeNamed = async (groups: readonly GroupSums[], namesOf: NamesOf) => {
+  const takeNamed = async (groups: readonly GroupSums[]) => {
     const names = await Promise.all(
-      dimensionsOf(range).map((by, at) =>
-        namesOf(by, [...new Set(groups.map(({ values }) => String(values[at])))]),
-      ),
+      dimensionsOf(range).map((by, at) => {
+        const ids = [...new Set(groups.map(({ values }) => String(values[at])))]
+        return namesIn(shards.map((shard) => shard.names(by, ids)))
+      }),
     )
     const nameOf = (value: string | Date, at: number) => names[at]?.get(String(value)) ?? null
     await take(groups.map((group) => ({ ...group, names: group.values.map(nameOf) })))
   }
   const [only, ...others] = shards
-  // The names are read in the transaction, because others that wait for one more connection may have all of them.
-  if (only !== undefined && others.length === 0) return only.read(range, most, takeNamed)
-  const namesOf: NamesOf = (by, ids) => namesIn(shards.map(({ names }) => names(by, ids)))
-  return readAll(shards, range, most, (groups) => takeNamed(groups, namesOf))
+  if (only !== undefined && others.length === 0)
+    return answerOf(only.read(range, most, takeNamed), deadline_ms, only.label)
+  return readAll(shards, range, most, takeNamed, deadline_ms)
 }
 
 /** The key or the account of a call may have left the shard of the call. */
@@ -223,7 +278,7 @@ interface Dimension {
 
 const nth = (at: number) => sql.raw(`g${at}`)
 
-/** The total first, then the `most` dearest groups in the order of `inReport`. */
+/** The total first, then the `most` dearest groups in the order of `inReport`, or all in the order of their values. */
 function sums(range: GroupedSpan, dimensions: readonly Dimension[], until: SummedUntil, most: number): SQL {
   const groupings = dimensions.map(({ by }) => by)
   const wanted = { ...range, is_total: !groupings.includes("key") && !groupings.includes("account") }
@@ -237,7 +292,8 @@ function sums(range: GroupedSpan, dimensions: readonly Dimension[], until: Summe
   const each = dimensions.map(({ starts }, at) =>
     starts.length > 0 ? sql`s.${nth(at)}` : sql`s.${nth(at)}::text COLLATE "C"`,
   )
-  const by_charge = sql`s.charge_nano DESC, s.calls DESC, ${sql.join(each, sql`, `)}`
+  const values = sql.join(each, sql`, `)
+  const order = most === MAX_ALL_GROUPS ? values : sql`s.charge_nano DESC, s.calls DESC, ${values}`
   const is_period = dimensions[0]?.starts.length !== 0
   return sql`
 WITH charges AS (
@@ -247,10 +303,10 @@ WITH charges AS (
   FROM charges c GROUP BY GROUPING SETS ((${grouped}), ())
 ), dearest AS (
   SELECT s.*, count(*) OVER () - 1 AS groups FROM sums s
-  ORDER BY s.is_whole DESC, ${by_charge} LIMIT ${sql.raw(String(most + 1))}
+  ORDER BY s.is_whole DESC, ${order} LIMIT ${sql.raw(String(most + 1))}
 )
 SELECT ${sql.join(shown, sql`, `)}, ${textOfEach}, s.groups::text AS groups FROM dearest s
-ORDER BY s.is_whole DESC, ${is_period ? sql`s.g0, ` : sql``}${by_charge}`
+ORDER BY s.is_whole DESC, ${is_period ? sql`s.g0, ` : sql``}${order}`
 }
 
 /** Hours and days have the account, the key and the terms; days the labels; only entries sessions and upstream keys. */
