@@ -1,5 +1,4 @@
-import type { Static, TSchema } from "@sinclair/typebox"
-import { Value } from "@sinclair/typebox/value"
+import { GatewayError } from "../errors.ts"
 import { tokensOf } from "./tokens.ts"
 
 /** The answers of the demo's models: a fact about Tollgate, selected by the words of the question. Deterministic. */
@@ -110,15 +109,14 @@ function echo(question: string): string {
 /** The answer to a call: one body, or the events of a stream in bursts. */
 export type DemoAnswer = { readonly json: object } | { readonly bursts: string[] }
 
-/** The body of a call, if it fits its schema. Throws a `DemoError` with `message`, by default in OpenAI's words. */
-export function checked<Schema extends TSchema>(
-  schema: Schema,
-  body: unknown,
-  message = (param: string | null) => `Invalid value${param === null ? "" : ` of ${param}`}.`,
-): Static<Schema> {
-  if (Value.Check(schema, body)) return body
-  const param = Value.Errors(schema, body).First()?.path.slice(1).replaceAll("/", ".") || null
-  throw new DemoError(400, "invalid_request_error", message(param), { param })
+/** The body of a call as the gateway parses it. Throws a `DemoError` if it has a fault. */
+export function checked<Call>(parse: (body: unknown) => Call, body: unknown): Call {
+  try {
+    return parse(body)
+  } catch (error) {
+    if (!(error instanceof GatewayError)) throw error
+    throw new DemoError(400, "invalid_request_error", error.message, { param: error.detail.param ?? null })
+  }
 }
 
 export function wordsOf(text: string): readonly string[] {

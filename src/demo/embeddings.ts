@@ -1,29 +1,19 @@
-import { type Static, Type } from "@sinclair/typebox"
-import { checked, unknownModel } from "./answer.ts"
+import { type EmbeddingsRequest, parseEmbeddings } from "../wire/requests.ts"
+import { isWhole } from "../wire/usage.ts"
+import { checked, DemoError, unknownModel } from "./answer.ts"
 import { tokensOf } from "./tokens.ts"
-
-const Token = Type.Integer({ minimum: 0 })
-const EmbeddingsCall = Type.Object({
-  model: Type.String(),
-  input: Type.Union([
-    Type.String(),
-    Type.Array(Type.String(), { minItems: 1 }),
-    Type.Array(Token, { minItems: 1 }),
-    Type.Array(Type.Array(Token, { minItems: 1 }), { minItems: 1 }),
-  ]),
-  dimensions: Type.Optional(Type.Integer({ minimum: 1, maximum: 1024 })),
-  encoding_format: Type.Optional(Type.Union([Type.Literal("float"), Type.Literal("base64")])),
-})
-type EmbeddingsCall = Static<typeof EmbeddingsCall>
 
 export const embeddingsModel = "demo-embedding"
 
 const DIMENSIONS = 64
+const MAX_DIMENSIONS = 1_024
 
 /** The answer to an embeddings call: the same vector for the same input. Throws a `DemoError` like OpenAI's. */
 export function embed(body: unknown): object {
-  const { model, input, dimensions = DIMENSIONS, encoding_format } = checked(EmbeddingsCall, body)
+  const { model, input, dimensions = DIMENSIONS, encoding_format } = checked(parseEmbeddings, body)
   if (model !== embeddingsModel) throw unknownModel(model)
+  if (!isWhole(dimensions) || dimensions < 1 || dimensions > MAX_DIMENSIONS)
+    throw new DemoError(400, "invalid_request_error", "Invalid value.", { param: "dimensions" })
   const inputs = tokenised(input)
   const prompt_tokens = inputs.reduce((sum, { length }) => sum + length, 0)
   return {
@@ -40,7 +30,7 @@ export function embed(body: unknown): object {
 }
 
 /** The tokens of each input; an empty text has one too. */
-function tokenised(input: EmbeddingsCall["input"]): readonly (readonly string[])[] {
+function tokenised(input: EmbeddingsRequest["input"]): readonly (readonly string[])[] {
   if (typeof input === "string") return [tokensOrNone(input)]
   const numbers = input.filter((one) => typeof one === "number")
   if (numbers.length > 0) return [numbers.map(String)]

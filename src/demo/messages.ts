@@ -1,23 +1,13 @@
-import { type Static, Type } from "@sinclair/typebox"
+import { type MessagesRequest, parseMessages } from "../wire/requests.ts"
 import { checked, cutAnswer, type DemoAnswer, DemoError, wordsOf } from "./answer.ts"
 import { newId } from "./chat.ts"
 import { type PrefixCache, promptTokens, textOf } from "./tokens.ts"
 
 export const messagesModel = "demo-messages"
 
-const MessagesCall = Type.Object({
-  model: Type.String(),
-  messages: Type.Array(Type.Object({ role: Type.String(), content: Type.Unknown() }), { minItems: 1 }),
-  max_tokens: Type.Integer({ minimum: 1 }),
-  stream: Type.Optional(Type.Boolean()),
-  system: Type.Optional(Type.Unknown()),
-  tools: Type.Optional(Type.Unknown()),
-})
-type MessagesCall = Static<typeof MessagesCall>
-
 /** The answer to a messages call: one body, or bursts of events. Throws a `DemoError` like Anthropic's. */
 export function completeMessage(body: unknown, cache: PrefixCache): DemoAnswer {
-  const call = checked(MessagesCall, body, (param) => `${param ?? "body"}: Field required or invalid`)
+  const call = checked(parseMessages, body)
   if (call.model !== messagesModel) throw new DemoError(404, "not_found_error", "model: not found")
   const question = questionOf(call.messages)
   const { text, tokens: output_tokens, is_cut } = cutAnswer(question, "small", 0, call.max_tokens)
@@ -56,13 +46,13 @@ export function completeMessage(body: unknown, cache: PrefixCache): DemoAnswer {
 }
 
 /** The last text of the user: agents put reminders before it. */
-function questionOf(messages: MessagesCall["messages"]): string {
+function questionOf(messages: MessagesRequest["messages"]): string {
   const content = (messages.findLast(({ role }) => role === "user") ?? messages.at(-1))?.content
   return textOf(Array.isArray(content) ? content.at(-1) : content)
 }
 
 /** The input of a call. `input_tokens` does not include cached tokens. */
-function inputOf(call: MessagesCall, cache: PrefixCache) {
+function inputOf(call: MessagesRequest, cache: PrefixCache) {
   const prompt = promptTokens(call)
   const cache_read_input_tokens = cache.cachedTokens(prompt)
   return {

@@ -1,4 +1,5 @@
-import { type DemoAnswer, DemoError } from "./answer.ts"
+import { parseCountTokens } from "../wire/count-tokens.ts"
+import { checked, type DemoAnswer, DemoError } from "./answer.ts"
 import { completeChat, newId } from "./chat.ts"
 import { embed } from "./embeddings.ts"
 import { completeMessage, messagesModel } from "./messages.ts"
@@ -86,10 +87,9 @@ function checkMessages({ headers }: Request): void {
 }
 
 function countTokens(body: unknown): DemoAnswer {
-  if (typeof body !== "object" || body === null || !("model" in body) || !("messages" in body))
-    throw new DemoError(400, "invalid_request_error", "model and messages: Field required")
-  if (body.model !== messagesModel) throw new DemoError(404, "not_found_error", "model: not found")
-  return { json: { input_tokens: promptTokens(body).length } }
+  const call = checked(parseCountTokens, body)
+  if (call.model !== messagesModel) throw new DemoError(404, "not_found_error", "model: not found")
+  return { json: { input_tokens: promptTokens(call).length } }
 }
 
 async function jsonOf(request: Request): Promise<unknown> {
