@@ -10,8 +10,6 @@ import type { StreamEvidence } from "./reading.ts"
 export interface StreamForm {
   /** Reads one stream: `choices` were requested. */
   open(choices: number, rules: UsageRules): EventReading
-  /** A comment that sends the headers before the provider's first event. */
-  readonly commit: Uint8Array
   readonly keepalive: Uint8Array
   /** Sent last, once the charge is durable (D32), in place of the provider's own last event; null for none. */
   readonly end: Uint8Array | null

@@ -14,6 +14,9 @@ const PART_BYTES = 2_048
 const TURN_EVENTS = 4_096
 const TURN_BYTES = 262_144
 
+/** A comment that sends the headers before the provider's first event. */
+const COMMIT = new TextEncoder().encode(": ok\n\n")
+
 type Events = ReturnType<Framer["feed"]>
 
 /**
@@ -380,7 +383,7 @@ export class StreamRelay implements OutletSource {
   /** The comments of D36: one that makes the server send the headers, and keepalives after silence. */
   #comment(): void {
     if (!this.outlet.sent) {
-      this.outlet.send(this.#options.form.commit)
+      this.outlet.send(COMMIT)
       return
     }
     this.outlet.send(this.#options.form.keepalive)

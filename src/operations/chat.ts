@@ -25,7 +25,6 @@ const json: JsonForm = {
 export const chatEvents: EventForm = {
   open: (choices, rules) => new ChatReading(choices, rules),
   assembly: () => new ChatAssembly(),
-  commit: encoder.encode(": ok\n\n"),
   keepalive: encoder.encode(": keepalive\n\n"),
   end: encoder.encode("data: [DONE]\n\n"),
   keeps_last: false,
@@ -33,8 +32,6 @@ export const chatEvents: EventForm = {
     encoder.encode(`data: ${JSON.stringify({ error: errorBody(error, request_id).error })}\n\n`),
   eventsOf: (payload) => `data: ${JSON.stringify(chunkOf(payload))}\n\ndata: [DONE]\n\n`,
 }
-
-const NO_CHANGES = {}
 
 /** Chat completions (spec 4.1). */
 export const chat: OperationOn<ChatRequest> = {
@@ -51,7 +48,7 @@ export const chat: OperationOn<ChatRequest> = {
   parse: parseChat,
   texts: (request) => new FieldTexts(withoutOurs(request)),
   changes: ({ stream, stream_options }) =>
-    stream === true ? { stream_options: { ...stream_options, include_usage: true } } : NO_CHANGES,
+    stream === true ? { stream_options: { ...stream_options, include_usage: true } } : {},
   streams: ({ stream }) => stream === true,
   wantsUsage,
   wantsCost,

@@ -27,8 +27,6 @@ const json: JsonForm = {
   openLarge: () => new LargeAnswer(NO_OUTPUT),
 }
 
-const NO_CHANGES = {}
-
 /** Embeddings (D67). */
 export const embeddings: OperationOn<EmbeddingsRequest> = {
   name: "embeddings",
@@ -43,7 +41,6 @@ export const embeddings: OperationOn<EmbeddingsRequest> = {
   passed: () => null,
   parse: parseEmbeddings,
   texts: (request) => new FieldTexts(withoutOurs(request)),
-  changes: () => NO_CHANGES,
   streams: () => false,
   wantsUsage: () => false,
   wantsCost,

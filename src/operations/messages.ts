@@ -35,15 +35,12 @@ const json: JsonForm = {
 const stream: EventForm = {
   open: (_, rules) => new MessagesReading(rules),
   assembly: () => new MessageAssembly(),
-  commit: encoder.encode(": ok\n\n"),
   keepalive: encoder.encode(event({ type: "ping" })),
   end: encoder.encode(event({ type: "message_stop" })),
   keeps_last: true,
   errorEvent: (error, request_id) => encoder.encode(event(errorBody(error, request_id))),
-  eventsOf: (payload) => eventsOf(payload).map(event).join(""),
+  eventsOf: messageEvents,
 }
-
-const NO_CHANGES = {}
 
 /** Messages (D64). */
 export const messages: OperationOn<MessagesRequest> = {
@@ -63,7 +60,6 @@ export const messages: OperationOn<MessagesRequest> = {
   }),
   parse: parseMessages,
   texts: (request) => new FieldTexts(request),
-  changes: () => NO_CHANGES,
   streams: ({ stream }) => stream === true,
   wantsUsage: () => true,
   wantsCost: () => false,
@@ -74,7 +70,11 @@ function event(payload: JsonObject): string {
   return `event: ${String(payload.type)}\ndata: ${JSON.stringify(payload)}\n\n`
 }
 
-/** A message converted to the events of a stream (D29). */
+/** A message converted to the events of a stream, as text (D29). */
+export function messageEvents(message: JsonObject): string {
+  return eventsOf(message).map(event).join("")
+}
+
 function eventsOf(message: JsonObject): readonly JsonObject[] {
   if (reportsError(message)) return [{ ...message, type: "error" }]
   const { content, stop_reason = null, stop_sequence = null, ...rest } = message

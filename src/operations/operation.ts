@@ -33,8 +33,8 @@ export interface OperationOn<Request extends NamedModel> extends Operation {
   parse(body: object): Request
   /** The fields that are measured and sent: all but those for the gateway. */
   texts(request: Request): FieldTexts
-  /** The fields that are sent with another value, besides the model's name. */
-  changes(request: Request): Readonly<Record<string, unknown>>
+  /** The fields that are sent with another value, besides the model's name; absent: none. */
+  changes?(request: Request): Readonly<Record<string, unknown>>
   streams(request: Request): boolean
   /** True if the client wants the usage of a stream (D24). */
   wantsUsage(request: Request): boolean

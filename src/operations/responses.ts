@@ -24,7 +24,6 @@ const json: JsonForm = {
 const stream: EventForm = {
   open: (_choices, rules) => new ResponsesReading(rules),
   assembly: () => new ResponseAssembly(),
-  commit: encoder.encode(": ok\n\n"),
   keepalive: encoder.encode(": keepalive\n\n"),
   end: null,
   keeps_last: true,
@@ -37,8 +36,6 @@ const stream: EventForm = {
   },
   eventsOf: responseEvents,
 }
-
-const NO_CHANGES = {}
 
 /** Responses (D66). */
 export const responses: OperationOn<ResponsesRequest> = {
@@ -54,7 +51,6 @@ export const responses: OperationOn<ResponsesRequest> = {
   passed: () => null,
   parse: parseResponses,
   texts: (request) => new FieldTexts(request),
-  changes: () => NO_CHANGES,
   streams: ({ stream }) => stream === true,
   wantsUsage: () => true,
   wantsCost: () => false,
@@ -66,7 +62,7 @@ const LAST_EVENTS: Readonly<Record<string, string>> = {
 }
 
 /** The events of an equivalent stream (D29, D66); of an object that only reports an error, an `error` event. */
-function responseEvents(response: JsonObject): string {
+export function responseEvents(response: JsonObject): string {
   const { object, output, status, error } = response
   const is_response = object === "response" || Array.isArray(output) || typeof status === "string"
   if (!is_response) return isObject(error) ? printed([{ ...error, type: "error" }]) : ""
@@ -84,7 +80,7 @@ function printed(events: readonly JsonObject[]): string {
 }
 
 /** One event as text, with the name that clients of this API read. */
-export function printedEvent(event: JsonObject): string {
+function printedEvent(event: JsonObject): string {
   return `event: ${event.type}\ndata: ${JSON.stringify(event)}\n\n`
 }
 

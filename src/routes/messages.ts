@@ -9,7 +9,7 @@ import { GatewayError } from "../errors.ts"
 import { requestId } from "../id.ts"
 import type { Standing } from "../ledger/entries.ts"
 import { collect } from "../meter/body.ts"
-import { messages } from "../operations/messages.ts"
+import { messageEvents, messages } from "../operations/messages.ts"
 import {
   messagesCredential,
   passedHeaders,
@@ -129,50 +129,18 @@ const MessageEvent = open(
   "The data of one event.",
 )
 
-const usage = { input_tokens: 11, cache_read_input_tokens: 0, cache_creation_input_tokens: 0 }
-const common = {
+const conversation = [{ role: "user", content: "Say hello." }]
+
+const message = {
   id: "msg_01Hq2x",
   type: "message",
   role: "assistant",
   model: "claude-sonnet-4-5",
-  stop_sequence: null,
-}
-const conversation = [{ role: "user", content: "Say hello." }]
-
-const message = {
-  ...common,
   content: [{ type: "text", text: "Hello there!" }],
   stop_reason: "end_turn",
-  usage: { ...usage, output_tokens: 6 },
+  stop_sequence: null,
+  usage: { input_tokens: 11, cache_read_input_tokens: 0, cache_creation_input_tokens: 0, output_tokens: 6 },
 }
-
-const textDelta = (text: string) => ({
-  type: "content_block_delta",
-  index: 0,
-  delta: { type: "text_delta", text },
-})
-
-/** The events of the example stream, `message_stop` included. */
-export const exampleEvents = [
-  {
-    type: "message_start",
-    message: { ...common, content: [], stop_reason: null, usage: { ...usage, output_tokens: 1 } },
-  },
-  { type: "content_block_start", index: 0, content_block: { type: "text", text: "" } },
-  textDelta("Hello"),
-  textDelta(" there!"),
-  { type: "content_block_stop", index: 0 },
-  {
-    type: "message_delta",
-    delta: { stop_reason: "end_turn", stop_sequence: null },
-    usage: { output_tokens: 6 },
-  },
-  { type: "message_stop" },
-]
-
-const exampleStream = exampleEvents
-  .map((data) => `event: ${data.type}\ndata: ${JSON.stringify(data)}\n\n`)
-  .join("")
 
 const creationDescription = `Holds, sends, charges and releases like a chat completion, by the same rules.
 
@@ -195,7 +163,7 @@ const creating = {
   response: {
     200: answer(
       "The provider's response, unchanged: JSON, or events if the request sets `stream`.",
-      Type.Union([shown(Message, { Message: message }), events(MessageEvent, exampleStream)]),
+      Type.Union([shown(Message, { Message: message }), events(MessageEvent, messageEvents(message))]),
     ),
   },
 

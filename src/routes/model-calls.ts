@@ -92,7 +92,7 @@ async function forwardParsed<Body extends NamedModel>(
 ): Promise<Reply> {
   return forward(
     call.model.routes,
-    outgoing(gateway, call, operation.changes(body), texts, passed, answer_wait),
+    outgoing(gateway, call, operation.changes?.(body) ?? {}, texts, passed, answer_wait),
     gateway.breakers,
     recordedAttempts(gateway, call.hold.id, call.trace, genAiOperation(operation.name), call),
   )

@@ -1,13 +1,9 @@
 import { Type } from "@sinclair/typebox"
-import { Elysia } from "elysia"
 import { checkSuspension } from "../admission/accept.ts"
-import { activeKey } from "../admission/admit.ts"
-import { hashOf } from "../admission/key.ts"
 import { LoadRate } from "../admission/key-loads.ts"
 import { GatewayError } from "../errors.ts"
 import { MAX_OWN_KEYS, type OwnKeyResult } from "../ledger/accounts/keys.ts"
 import { LedgerBusy, type Standing } from "../ledger/entries.ts"
-import { messagesCredential } from "../operations/request-headers.ts"
 import type { Gateway } from "../service/gateway.ts"
 import { CreatedKeyBody, KeyBody, NewKey } from "../wire/admin.ts"
 import { PageQuery, pageOf } from "../wire/admin-query.ts"
@@ -24,12 +20,11 @@ import {
   stillRotating,
 } from "./admin/keys.ts"
 import type { Operators } from "./admin/operators.ts"
-import { inFormat } from "./list-formats.ts"
+import { readerOf, readerRoutes } from "./receipts.ts"
 import { createdKeyBody, keyBody, pageBody } from "./record-bodies.ts"
 import { accepted, answer, errorOf, notFound, page, shown } from "./reference/operation.ts"
 import { ofHolders } from "./reference/routes.ts"
 import { jsonBody } from "./request-body.ts"
-import { forbidStoring, readQuery } from "./routing.ts"
 
 const BODY_BYTES = 65_536
 /** Maximum number of changes that wait for the ledger at the same time, so that holders do not slow operators. */
@@ -41,24 +36,15 @@ interface Asked {
   readonly request: Request
   readonly route: string
   readonly params?: { readonly id?: string }
-  readonly holder: Standing
+  readonly reader: Standing
 }
 
 /** `/v1/keys`: the keys of the account, for the holder of one of them (D104). */
 export function ownKeys(gateway: Gateway, operators: Operators) {
   const { ledger, admin_token } = operators
-  const holders = new WeakMap<Request, Promise<Standing>>()
   const changing = new Set<string>()
   const rates = new LoadRate()
 
-  /** The key of a request, read once, before its body (D30). */
-  const holderOf = (request: Request): Promise<Standing> => {
-    const known = holders.get(request)
-    if (known !== undefined) return known
-    const found = activeKey(gateway, hashOf(messagesCredential(request.headers)), request)
-    holders.set(request, found)
-    return found
-  }
   /** Throws, before the change is recorded, if the account changes too many keys or none. */
   const checkChange = async (holder: Standing) => {
     const { account_id } = holder
@@ -71,14 +57,14 @@ export function ownKeys(gateway: Gateway, operators: Operators) {
   }
   /** One change of an account at a time, because the others would only wait for its lock. */
   const inTurn = async (
-    { request, route, params: { id } = {}, holder }: Asked,
+    { request, route, params: { id } = {}, reader }: Asked,
     change: () => Promise<OwnKeyResult>,
   ) => {
-    const { account_id, key_id } = holder
+    const { account_id, key_id } = reader
     if (changing.has(account_id) || changing.size === MAX_WAITING) throw new LedgerBusy()
     changing.add(account_id)
     try {
-      await checkChange(holder)
+      await checkChange(reader)
       const actor = { actor: `key:${key_id}`, role: "holder", operator_id: null } as const
       await begin(operators, request, { ...actor, route, resource_id: id ?? account_id })
       return accepted(await change(), REFUSALS)
@@ -87,9 +73,9 @@ export function ownKeys(gateway: Gateway, operators: Operators) {
     }
   }
 
-  return new Elysia({ name: "own-keys" })
+  return readerRoutes(gateway, "own-keys")
     .onParse(async ({ request, params: { id } = {} }) => {
-      const { account_id } = await holderOf(request)
+      const { account_id } = await readerOf(gateway, request)
       const { limits } = gateway.config
       const memory = gateway.memory.of(account_id, limits)
       try {
@@ -101,16 +87,10 @@ export function ownKeys(gateway: Gateway, operators: Operators) {
         memory.free()
       }
     })
-    .derive(async ({ request }) => ({ holder: await holderOf(request) }))
-    .derive(readQuery)
     .onAfterHandle(ending)
-    .onAfterHandle(forbidStoring)
-    .onAfterHandle(async ({ request, responseValue, holder: { account_id } }) =>
-      inFormat(request, responseValue, () => gateway.memory.made(account_id, gateway.config.limits)),
-    )
     .get(
       "/v1/keys",
-      async ({ holder, query }) => pageBody(await gateway.reports.keys(holder, pageOf(query)), keyBody),
+      async ({ reader, query }) => pageBody(await gateway.reports.keys(reader, pageOf(query)), keyBody),
       ofHolders({
         query: PageQuery,
         response: { 200: page("keys", KeyBody) },
@@ -123,9 +103,9 @@ export function ownKeys(gateway: Gateway, operators: Operators) {
     .post(
       "/v1/keys",
       async (asked) => {
-        const { holder, body, status } = asked
+        const { reader, body, status } = asked
         const { secret, order } = newKeyOf(body)
-        const made = await inTurn(asked, () => ledger.makeOwnKey(holder, order))
+        const made = await inTurn(asked, () => ledger.makeOwnKey(reader, order))
         return made.outcome === "known"
           ? status(200, keyBody(made.key))
           : status(201, createdKeyBody(made.key, secret))
@@ -153,9 +133,9 @@ export function ownKeys(gateway: Gateway, operators: Operators) {
     .post(
       "/v1/keys/:id/rotate",
       async (asked) => {
-        const { holder, params, body } = asked
+        const { reader, params, body } = asked
         const { secret, ...change } = newSecretOf(params.id, body.keep_hours)
-        const { key } = await inTurn(asked, () => ledger.rotateOwnKey(holder, change))
+        const { key } = await inTurn(asked, () => ledger.rotateOwnKey(reader, change))
         return createdKeyBody(key, secret)
       },
       ofHolders({
@@ -172,8 +152,8 @@ export function ownKeys(gateway: Gateway, operators: Operators) {
     .delete(
       "/v1/keys/:id",
       async (asked) => {
-        const { holder, params, status } = asked
-        await inTurn(asked, () => ledger.revokeOwnKey(holder, params.id))
+        const { reader, params, status } = asked
+        await inTurn(asked, () => ledger.revokeOwnKey(reader, params.id))
         return status(204, undefined)
       },
       ofHolders({

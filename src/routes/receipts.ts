@@ -4,7 +4,7 @@ import { endUserNames } from "../admission/end-user.ts"
 import { hashOf } from "../admission/key.ts"
 import { GatewayError } from "../errors.ts"
 import { ledgerTime } from "../id.ts"
-import { LedgerBusy } from "../ledger/entries.ts"
+import { LedgerBusy, type Standing } from "../ledger/entries.ts"
 import type { CallRecord } from "../ledger/reports/calls.ts"
 import type { Holder } from "../ledger/reports/client.ts"
 import { PAR_BP } from "../money.ts"
@@ -22,12 +22,21 @@ import { answer, type ErrorExample, errorOf, page } from "./reference/operation.
 import { NO_CALL, ofHolders } from "./reference/routes.ts"
 import { forbidStoring, readQuery } from "./routing.ts"
 
+const readers = new WeakMap<Request, Promise<Standing>>()
+
+/** The key of a request, read once, also if its body is read after it. */
+export function readerOf(gateway: Gateway, request: Request): Promise<Standing> {
+  const known = readers.get(request)
+  if (known !== undefined) return known
+  const found = activeKey(gateway, hashOf(messagesCredential(request.headers)), request)
+  readers.set(request, found)
+  return found
+}
+
 /** Routes of a key's account. The key, which may be suspended (D47), is checked before parameters (D30). */
 export function readerRoutes(gateway: Gateway, name: string) {
   return new Elysia({ name })
-    .derive(async ({ request }) => ({
-      reader: await activeKey(gateway, hashOf(messagesCredential(request.headers)), request),
-    }))
+    .derive(async ({ request }) => ({ reader: await readerOf(gateway, request) }))
     .derive(readQuery)
     .onAfterHandle(forbidStoring)
     .onAfterHandle(async ({ request, responseValue, reader: { account_id } }) =>

@@ -1,6 +1,6 @@
 import { Type } from "@sinclair/typebox"
 import { Elysia } from "elysia"
-import { printedEvent, responses } from "../operations/responses.ts"
+import { responseEvents, responses } from "../operations/responses.ts"
 import type { Gateway } from "../service/gateway.ts"
 import { Count } from "../wire/admin.ts"
 import { count, open, text } from "../wire/field.ts"
@@ -58,9 +58,7 @@ const ResponseEvent = open(
   "The data of one event. The last event is `response.completed`, `response.incomplete` or `response.failed`; each has the whole response.",
 )
 
-const item_id = "msg_8f2c"
-const part = { type: "output_text", text: "Hello there!", annotations: [] }
-const message = { id: item_id, type: "message", status: "completed", role: "assistant", content: [part] }
+const content = [{ type: "output_text", text: "Hello there!", annotations: [] }]
 const response = {
   id: "resp_8f2c",
   object: "response",
@@ -69,7 +67,7 @@ const response = {
   error: null,
   incomplete_details: null,
   model: "gpt-5-mini-2025-08-07",
-  output: [message],
+  output: [{ id: "msg_8f2c", type: "message", status: "completed", role: "assistant", content }],
   usage: {
     input_tokens: 14,
     input_tokens_details: { cached_tokens: 8 },
@@ -78,25 +76,6 @@ const response = {
     total_tokens: 17,
   },
 }
-const begun = { ...response, status: "in_progress", output: [], usage: null }
-const place = { item_id, output_index: 0, content_index: 0 }
-
-export const exampleEvents = [
-  { type: "response.created", response: begun },
-  {
-    type: "response.output_item.added",
-    output_index: 0,
-    item: { ...message, status: "in_progress", content: [] },
-  },
-  { type: "response.content_part.added", ...place, part: { ...part, text: "" } },
-  { type: "response.output_text.delta", ...place, delta: "Hello", logprobs: [] },
-  { type: "response.output_text.delta", ...place, delta: " there!", logprobs: [] },
-  { type: "response.output_text.done", ...place, text: part.text, logprobs: [] },
-  { type: "response.content_part.done", ...place, part },
-  { type: "response.output_item.done", output_index: 0, item: message },
-  { type: "response.completed", response },
-].map((event, sequence_number) => ({ ...event, sequence_number }))
-
 const description = `Holds, sends, charges and releases like a chat completion, by the same rules.
 
 - Fields that are not listed are passed to the provider unchanged.
@@ -124,10 +103,7 @@ const creating = ofCalls({
   response: {
     200: answer(
       "The provider's response: JSON, or events if the request sets `stream`. Unchanged.",
-      Type.Union([
-        shown(Response, { Response: response }),
-        events(ResponseEvent, exampleEvents.map(printedEvent).join("")),
-      ]),
+      Type.Union([shown(Response, { Response: response }), events(ResponseEvent, responseEvents(response))]),
     ),
   },
 
