@@ -2,7 +2,6 @@ import { StreamUsage, type UsageRules } from "../usage/reading.ts"
 import type { Ending } from "../wire/call.ts"
 import type { JsonObject } from "../wire/usage.ts"
 import type { LargeAnswer } from "./large-answer.ts"
-import { type Abridged, abridge } from "./long-text.ts"
 import { isUnread, parsePayload } from "./output.ts"
 import { EMPTY, type EventKind, isUsable, NOTHING, OUTPUT, type StreamEvidence } from "./reading.ts"
 import type { Repetition } from "./repetition.ts"
@@ -26,8 +25,6 @@ export abstract class EventReading {
   protected closed_bytes = -1
   /** True if nothing more is read of a stream without its last event. */
   protected is_cut = false
-  /** True if the long text of an event is left out. */
-  protected readonly abridges: boolean = true
   #addRecurring: (bytes: number) => void = () => {}
   /** True if an event was not read because of its shape, so that its usage is not known (D41). */
   #has_unread = false
@@ -49,8 +46,8 @@ export abstract class EventReading {
     return this.closed_bytes === this.output_bytes && isUsable(this.usage.reading, this.output_bytes)
   }
 
-  /** Reads a payload, unless the stream has ended. `long`: it is without the long text of its event. */
-  protected abstract readPayload(payload: JsonObject, long: Abridged | null): EventKind
+  /** Reads a payload, unless the stream has ended. */
+  protected abstract readPayload(payload: JsonObject): EventKind
   /** Reads `[DONE]`, which not every API has. */
   protected readDone(): EventKind {
     return NOTHING
@@ -72,8 +69,7 @@ export abstract class EventReading {
       this.#addRecurring(event.recurring_bytes)
       return event.recurring_bytes > 0 ? OUTPUT : EMPTY
     }
-    const long = this.abridges ? abridge(event) : null
-    const read = long === null ? this.read(event.data) : this.readPayload(long.payload, long)
+    const read = this.read(event.data)
     if (read.with_usage || read.kind === "done" || read.kind === "error") return read
     // A repetition of an event without output changes nothing.
     const last = read.output ? this.last : null
@@ -87,7 +83,7 @@ export abstract class EventReading {
     if (data === null || this.#over) return NOTHING
     if (parsed === null && data.trim() === "[DONE]") return this.readDone()
     const payload = parsed ?? parsePayload(data)
-    if (payload !== null) return this.readPayload(payload, null)
+    if (payload !== null) return this.readPayload(payload)
     this.#has_unread ||= isUnread(data)
     return NOTHING
   }

@@ -14,7 +14,6 @@ export const CountTokensRequest = Type.Object(
   {
     additionalProperties: true,
     description: `An input to count. Fields that are not listed are passed to the provider unchanged, except ${generationFields.join(", ")}, which are removed.`,
-    examples: [{ model: "claude-sonnet", messages: [{ role: "user", content: "Say hello." }] }],
   },
 )
 export type CountTokensRequest = Static<typeof CountTokensRequest>

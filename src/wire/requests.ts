@@ -81,7 +81,6 @@ export const ChatRequest = Type.Object(
     additionalProperties: true,
     description:
       "A chat completion request. Fields that are not listed are passed to the provider unchanged.",
-    examples: [{ model: "gpt-5-mini", messages: [{ role: "user", content: "Say hello." }], stream: false }],
   },
 )
 export type ChatRequest = Static<typeof ChatRequest>
@@ -159,9 +158,6 @@ export const MessagesRequest = Type.Object(
   {
     additionalProperties: true,
     description: "A messages request. Fields that are not listed are passed to the provider unchanged.",
-    examples: [
-      { model: "claude-sonnet", max_tokens: 1024, messages: [{ role: "user", content: "Say hello." }] },
-    ],
   },
 )
 export type MessagesRequest = Static<typeof MessagesRequest>
@@ -197,7 +193,6 @@ export const EmbeddingsRequest = Type.Object(
   {
     additionalProperties: true,
     description: "An embeddings request. Fields that are not listed are passed to the provider unchanged.",
-    examples: [{ model: "text-embedding-3-small", input: "The food was delicious." }],
   },
 )
 export type EmbeddingsRequest = Static<typeof EmbeddingsRequest>
@@ -314,7 +309,6 @@ export const ResponsesRequest = Type.Object(
   {
     additionalProperties: true,
     description: "A response request. Fields that are not listed are passed to the provider unchanged.",
-    examples: [{ model: "gpt-5-mini", input: "Say hello.", stream: false }],
     anyOf: [
       { required: ["input"] },
       ...STORED_INPUTS.map((name) => ({ required: [name], properties: { [name]: stored[name] } })),
