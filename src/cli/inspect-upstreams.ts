@@ -3,7 +3,7 @@ import { nextId } from "../id.ts"
 import { errorCode } from "../ledger/database/database-errors.ts"
 import { presets } from "../presets/presets.ts"
 import { meaningOf } from "../upstream/account-errors.ts"
-import { requestLines } from "../upstream/headers.ts"
+import { requestHeaders } from "../upstream/headers.ts"
 import { sessionOf } from "../upstream/http/fetch.ts"
 import { Opening, originOf } from "../upstream/http/opening.ts"
 import { objectOf, parseJson } from "../wire/usage.ts"
@@ -87,10 +87,10 @@ const PROBE_MS = 10_000
 async function probe(upstream: Upstream, key: Credential, config: Config): Promise<FindingVerdict> {
   const { family, secrets, errors } = upstream
   const versions = Object.fromEntries(config.vendors.map((vendor) => [`${vendor}-version`, "2023-06-01"]))
-  const { common, own } = requestLines(upstream, key, nextId(), false, family === "chat" ? null : versions)
+  const headers = requestHeaders(upstream, key, nextId(), false, family === "chat" ? null : versions)
   try {
     const answer = await sessionOf(upstream).fetch(probeUrl(upstream), {
-      headers: { ...common.fields, ...own.fields },
+      headers,
       redirect: "manual",
       signal: AbortSignal.timeout(PROBE_MS),
     })

@@ -8,7 +8,7 @@ import { isJudgedByBody, isPage, meaningOf, retryDelayOf } from "./account-error
 import { type Candidate, candidatesOf } from "./candidates.ts"
 import type { AttemptResult, CircuitBreakers } from "./circuit-breakers.ts"
 import { decoded } from "./decoded.ts"
-import { providerRequestId, requestLines, retryAfter, wholeSeconds } from "./headers.ts"
+import { providerRequestId, requestHeaders, retryAfter, wholeSeconds } from "./headers.ts"
 import { postDirectly } from "./http/direct.ts"
 import type { Exchange } from "./http/exchange.ts"
 import { postByFetch } from "./http/fetch.ts"
@@ -173,8 +173,8 @@ export async function attempt(
   const { signal, stream } = outgoing
   const body = outgoing.body(route)
   const further = trace_headers === null ? outgoing.headers : { ...outgoing.headers, ...trace_headers }
-  const { common, own } = requestLines(upstream, key, outgoing.request_id, stream, further)
-  const exchange = transports[upstream.transport](upstream, outgoing.path, model, common, own, body)
+  const fields = requestHeaders(upstream, key, outgoing.request_id, stream, further)
+  const exchange = transports[upstream.transport](upstream, outgoing.path, model, fields, body)
   cancelOnAbort(exchange, signal)
   let late = false
   const deadline = startDeadline(upstream, stream, began_ms, () => {

@@ -1,73 +1,31 @@
 import type { Credential, Upstream } from "../config/config.ts"
 import { idHeaders } from "../errors.ts"
-import { FieldLines, type HeaderLookup } from "./http/transport.ts"
+import type { HeaderFields, HeaderLookup } from "./http/transport.ts"
 
 /** The headers that cross the gateway, both ways: one that is not named here does not pass. */
-
-const REQUEST_ID_FIELD = "x-request-id"
-
-type HeaderFields = Readonly<Record<string, string>>
-
-/** Those of all requests of a kind. */
-function commonHeaders(upstream: Upstream, key: Credential, stream: boolean): HeaderFields {
-  return {
-    ...upstream.headers,
-    ...credential(upstream, key),
-    "content-type": "application/json",
-    accept: stream ? "text/event-stream, application/json" : "application/json",
-    "accept-encoding": "identity",
-    ...(!Object.hasOwn(upstream.headers, "user-agent") && { "user-agent": "tollgate" }),
-  }
-}
-
-function ownHeaders(common: HeaderFields, request_id: string, further: HeaderFields | null): HeaderFields {
-  const own: Record<string, string> = {}
-  for (const name in further) if (!Object.hasOwn(common, name)) own[name] = further[name] ?? ""
-  own[REQUEST_ID_FIELD] = request_id
-  return own
-}
-
-interface Common {
-  readonly headers: HeaderFields
-  readonly lines: FieldLines
-}
-
-/** By key: each belongs to one upstream. */
-const known = { stream: new WeakMap<Credential, Common>(), json: new WeakMap<Credential, Common>() }
 
 /**
  * The request headers for a provider (D25): content type, accept, identity encoding, its credential, the configured headers
  * (D81), and the request id. `further` are the version headers of a messages-style call and the trace headers (D54); they replace none of
- * ours. `common` has the headers that all requests of a kind share, built once.
+ * ours.
  */
-export function requestLines(
+export function requestHeaders(
   upstream: Upstream,
   key: Credential,
   request_id: string,
   stream: boolean,
   further: HeaderFields | null,
-): { readonly common: FieldLines; readonly own: FieldLines } {
-  const { headers, lines } = commonOf(upstream, key, stream)
-  // An id has only characters that HTTP allows.
-  if (further === null) {
-    const fields = { [REQUEST_ID_FIELD]: request_id }
-    return {
-      common: lines,
-      own: { fields, text: `${REQUEST_ID_FIELD}: ${request_id}\r\n`, is_ascii: true, refused: null },
-    }
+): HeaderFields {
+  return {
+    ...further,
+    "user-agent": "tollgate",
+    ...upstream.headers,
+    ...credential(upstream, key),
+    "content-type": "application/json",
+    accept: stream ? "text/event-stream, application/json" : "application/json",
+    "accept-encoding": "identity",
+    "x-request-id": request_id,
   }
-  return { common: lines, own: new FieldLines(ownHeaders(headers, request_id, further)) }
-}
-
-function commonOf(upstream: Upstream, key: Credential, stream: boolean): Common {
-  const of_kind = stream ? known.stream : known.json
-  let common = of_kind.get(key)
-  if (common === undefined) {
-    const headers = commonHeaders(upstream, key, stream)
-    common = { headers, lines: new FieldLines(headers) }
-    of_kind.set(key, common)
-  }
-  return common
 }
 
 function credential({ auth }: Upstream, { api_key }: Credential): HeaderFields {

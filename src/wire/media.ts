@@ -203,11 +203,11 @@ function waveTokens(data: Base64Data): number | null {
   return Math.ceil((data.bytes / second_bytes) * TOKENS_PER_SECOND)
 }
 
-/** Base64 inside a text, of which only the bytes that are asked for are decoded. */
+/** Base64 inside a text. */
 class Base64Data {
   readonly #text: string
   readonly #from: number
-  #is_clean: boolean | null = null
+  #bytes: Buffer | null = null
 
   constructor(text: string, from: number) {
     this.#text = text
@@ -220,11 +220,9 @@ class Base64Data {
 
   /** True if nothing in it is skipped: decoding takes an eighth of the time of a regular expression. */
   isClean(): boolean {
-    if (this.#is_clean !== null) return this.#is_clean
-    const data = this.#text.slice(this.#from)
-    const characters = data.length - (data.endsWith("==") ? 2 : data.endsWith("=") ? 1 : 0)
-    this.#is_clean = Buffer.from(data, "base64").length === Math.floor((characters * 3) / 4)
-    return this.#is_clean
+    const padding = this.#text.endsWith("==") ? 2 : this.#text.endsWith("=") ? 1 : 0
+    const characters = this.#text.length - this.#from - padding
+    return this.#decoded.length === Math.floor((characters * 3) / 4)
   }
 
   startsWith(start: string): boolean {
@@ -232,26 +230,21 @@ class Base64Data {
   }
 
   text(at: number, count: number): string {
-    return this.#decoded(at, count).toString("latin1")
+    return this.#decoded.toString("latin1", at, at + count)
   }
 
   /** A whole number, the first byte first; null where the data is too short. */
   big(at: number, count: number): number | null {
-    const decoded = this.#decoded(at, count)
-    return decoded.length < count ? null : decoded.readUIntBE(0, count)
+    return at + count > this.#decoded.length ? null : this.#decoded.readUIntBE(at, count)
   }
 
   /** A whole number, the last byte first; null where the data is too short. */
   little(at: number, count: number): number | null {
-    const decoded = this.#decoded(at, count)
-    return decoded.length < count ? null : decoded.readUIntLE(0, count)
+    return at + count > this.#decoded.length ? null : this.#decoded.readUIntLE(at, count)
   }
 
-  #decoded(at: number, count: number): Buffer {
-    const group = Math.floor(at / 3)
-    const from = this.#from + group * 4
-    const groups = Math.ceil((at + count) / 3) - group
-    const skipped = at - group * 3
-    return Buffer.from(this.#text.slice(from, from + groups * 4), "base64").subarray(skipped, skipped + count)
+  get #decoded(): Buffer {
+    this.#bytes ??= Buffer.from(this.#text.slice(this.#from), "base64")
+    return this.#bytes
   }
 }

@@ -2,7 +2,7 @@ import { describe, expect, test } from "bun:test"
 import type { Socket } from "bun"
 import { postDirectly } from "../../src/upstream/http/direct.ts"
 import { postByFetch } from "../../src/upstream/http/fetch.ts"
-import { FieldLines, type Post } from "../../src/upstream/http/transport.ts"
+import type { Post } from "../../src/upstream/http/transport.ts"
 import { upstream } from "./calling.ts"
 
 const HEAD = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"
@@ -35,8 +35,7 @@ async function cameOf(post: Post, end: (socket: Socket<undefined>) => void, is_s
       },
     },
   })
-  const none = new FieldLines({})
-  const exchange = post(upstream(`http://127.0.0.1:${server.port}`), "/x", "m", none, none, ["{}"])
+  const exchange = post(upstream(`http://127.0.0.1:${server.port}`), "/x", "m", {}, ["{}"])
   let text = ""
   try {
     await exchange.head

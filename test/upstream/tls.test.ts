@@ -6,7 +6,7 @@ import { join } from "node:path"
 import { createServer as createTlsServer, type TLSSocket, type TlsOptions } from "node:tls"
 import type { Upstream } from "../../src/config/config.ts"
 import { postByFetch } from "../../src/upstream/http/fetch.ts"
-import { codeOf, FieldLines } from "../../src/upstream/http/transport.ts"
+import { codeOf } from "../../src/upstream/http/transport.ts"
 import { load, upstream as written } from "../config/small.ts"
 import { thrown } from "../support/thrown.ts"
 import { describeBoth, failure, opened, routes, send, textOf, upstream } from "./calling.ts"
@@ -135,8 +135,7 @@ describe("D59 a certificate is refused that is not for the name or has expired",
   test.each(rows)("%s (fetch, in a tunnel)", async (_what, shown, hostname, code) => {
     const { port } = await secured(shown())
     const place = upstream(`https://${hostname}:${port}`, { proxy: await tunnelTo(port), tls: trusted })
-    const none = new FieldLines({})
-    const exchange = postByFetch(place, "/x", "m", none, none, ["{}"])
+    const exchange = postByFetch(place, "/x", "m", {}, ["{}"])
     const status = exchange.head.then((head) => head.status, codeOf)
     expect(await status).toBe(code ?? 200)
     exchange.cancel()

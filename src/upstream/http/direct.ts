@@ -19,17 +19,19 @@ const targets = new WeakMap<TransportSettings, Map<string, ParsedAddress>>()
 const pools = new Map<string, UpstreamPool>()
 
 /** The gateway's own client as a transport (D59, RFC 9112): on an open connection if there is one. */
-export const postDirectly: Post = (settings, path, model, common, own, body) => {
+export const postDirectly: Post = (settings, path, model, fields, body) => {
   const exchange = new Exchange()
-  if (refuse(exchange, common, own)) return exchange
+  if (refuse(exchange, fields)) return exchange
   const target = targetOf(settings, path, model)
   let body_bytes = 0
   for (const part of body) body_bytes += Buffer.byteLength(part)
-  const text = `${target.head}${common.text}${own.text}content-length: ${body_bytes}\r\n\r\n`
+  let text = target.head
+  for (const name in fields) text += `${name}: ${fields[name]}\r\n`
+  text += `content-length: ${body_bytes}\r\n\r\n`
   const first = body[0] ?? ""
   const parts: (string | Uint8Array)[] = [...body]
   parts[0] =
-    common.is_ascii && own.is_ascii
+    Buffer.byteLength(text) === text.length
       ? text + first
       : Buffer.concat([Buffer.from(text, "latin1"), Buffer.from(first)])
   // Each character of the head is a byte.

@@ -17,12 +17,12 @@ import {
  * when a connection is open, so connecting counts toward `first_byte` and `total`. If an answer breaks off, it loses the bytes that
  * the event loop has not read yet.
  */
-export const postByFetch: Post = (settings, path, model, common, own, body) => {
+export const postByFetch: Post = (settings, path, model, fields, body) => {
   const exchange = new Exchange()
-  if (refuse(exchange, common, own)) return exchange
+  if (refuse(exchange, fields)) return exchange
   const reading = new Reading(exchange, settings)
   exchange.begin(reading)
-  void reading.run(urlOf(settings, path, model), { ...common.fields, ...own.fields }, body.join(""))
+  void reading.run(urlOf(settings, path, model), fields, body.join(""))
   return exchange
 }
 

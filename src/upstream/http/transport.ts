@@ -1,5 +1,8 @@
 import type { Exchange } from "./exchange.ts"
 
+/** Header fields as they are sent, by their names in lower case. */
+export type HeaderFields = Readonly<Record<string, string>>
+
 /** The interface of transports (D59): `direct.ts` is the gateway's own client, and `fetch.ts` the runtime's. */
 
 /**
@@ -11,8 +14,7 @@ export type Post = (
   settings: TransportSettings,
   path: string,
   model: string,
-  common: FieldLines,
-  own: FieldLines,
+  fields: HeaderFields,
   body: readonly string[],
 ) => Exchange
 
@@ -73,43 +75,17 @@ export function codeOf(error: unknown): string {
   return error instanceof Error && "code" in error && typeof error.code === "string" ? error.code : "unknown"
 }
 
-/** Header fields as they are sent, checked once. Saves 1 to 2 us for each request that shares most fields. */
-export class FieldLines {
-  readonly fields: Readonly<Record<string, string>>
-  readonly text: string
-  readonly is_ascii: boolean
-  /** The name of the first field whose value HTTP does not allow, or null. */
-  readonly refused: string | null
-
-  constructor(fields: Readonly<Record<string, string>>) {
-    let text = ""
-    let refused: string | null = null
-    let is_ascii = true
-    for (const name in fields) {
-      const value = fields[name] ?? ""
-      if (!ASCII_VALUE.test(value)) {
-        is_ascii = false
-        if (!FIELD_VALUE.test(value)) refused ??= name
-      }
-      text += `${name}: ${value}\r\n`
-    }
-    this.fields = fields
-    this.text = text
-    this.is_ascii = is_ascii
-    this.refused = refused
-  }
-}
-
 /** RFC 9110 section 5.5. */
 const FIELD_VALUE = /^[\t\x20-\x7e\x80-\xff]*$/
-const ASCII_VALUE = /^[\t\x20-\x7e]*$/
 
 /** Fails the exchange if HTTP does not allow the value of a field. Returns whether it did. */
-export function refuse(exchange: Exchange, common: FieldLines, own: FieldLines): boolean {
-  const refused = common.refused ?? own.refused
-  if (refused === null) return false
-  exchange.fail(new TypeError(`HTTP does not allow the value of the header field ${refused}`))
-  return true
+export function refuse(exchange: Exchange, fields: HeaderFields): boolean {
+  for (const name in fields) {
+    if (FIELD_VALUE.test(fields[name] ?? "")) continue
+    exchange.fail(new TypeError(`HTTP does not allow the value of the header field ${name}`))
+    return true
+  }
+  return false
 }
 
 const MODEL = "{model}"
