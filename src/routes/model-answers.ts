@@ -5,9 +5,8 @@ import { GatewayError } from "../errors.ts"
 import type { End } from "../ledger/entries.ts"
 import { collect } from "../meter/body.ts"
 import { shownBody } from "../meter/cost.ts"
-import { type JsonForm, readAnswer } from "../meter/json-reading.ts"
-import type { StreamEvidence } from "../meter/reading.ts"
-import type { RelayOptions, RelaySource, StreamSizes, StreamTimes } from "../meter/relay-options.ts"
+import { readAnswer } from "../meter/json-reading.ts"
+import type { RelayOptions } from "../meter/relay-options.ts"
 import { StreamRelay } from "../meter/stream-relay.ts"
 import { beginsAsObject } from "../meter/whole-answer.ts"
 import { assembled } from "../operations/assembled.ts"
@@ -137,7 +136,7 @@ export function answerStream(
   wants: { readonly usage: boolean; readonly cost: boolean },
 ): Promise<Response> {
   const { gateway, call, reply, answer_wait } = answering
-  const relayed = new RelayedCall(answering, form, wants)
+  const relayed = relayOptions(answering, form, wants)
   const stream_relay = new StreamRelay(relayed)
   const headers = streamHeaders(call.hold.id)
   const is_whole = reply.body.arrived && answer_wait.reason === null
@@ -168,125 +167,62 @@ export function drainPolicy(
 }
 
 /** A call as the relay of its stream sees it: the limits of the stream, and what happens to it. */
-class RelayedCall implements RelayOptions {
-  readonly #gateway: Gateway
-  readonly #call: Call
-  readonly #reply: Reply
-  readonly #request: Request
-  readonly form: EventForm
-  readonly wants_usage: boolean
-  readonly wants_cost: boolean
-  readonly pass_cost: boolean
-  readonly sizes: StreamSizes
-  readonly memory: AnswerMemory
-  readonly times: StreamTimes
-  readonly total_ms: number
+function relayOptions(
+  { gateway, call, reply, answer_wait, request, answer_memory }: Answering,
+  form: EventForm,
+  wants: { readonly usage: boolean; readonly cost: boolean },
+) {
+  const { upstream } = reply.route
+  const { config, hidden_output, sockets, memory } = gateway
   /** Milliseconds since its client left, when the provider answered. */
-  readonly #gone_for_ms: number
+  const { gone_for_ms } = answer_wait
   /** Called when the client leaves; null while that is not watched. */
-  #leave: (() => void) | null = null
-
-  constructor(
-    { gateway, call, reply, answer_wait, request, answer_memory }: Answering,
-    form: EventForm,
-    wants: { readonly usage: boolean; readonly cost: boolean },
-  ) {
-    const { stream, limits } = gateway.config
-    this.#gateway = gateway
-    this.#call = call
-    this.#reply = reply
-    this.#request = request
-    this.form = form
-    this.wants_usage = wants.usage
-    this.wants_cost = wants.cost
-    this.pass_cost = reply.route.upstream.pass_cost
-    this.sizes = limits
-    this.memory = answer_memory
-    this.times = stream
-    this.total_ms = remainingMs(reply)
-    this.#gone_for_ms = answer_wait.gone_for_ms
-  }
-
-  get source(): RelaySource {
-    return this.#reply.body
-  }
-
-  get json(): JsonForm {
-    return this.#call.operation.json
-  }
-
-  get requested(): number {
-    return this.#call.bounds.n
-  }
-
-  get usage_rules(): UsageRules {
-    return usageRules(this.#call, this.#reply)
-  }
-
-  get idle_ms(): number {
-    return this.#upstream.timeouts.idle_ms
-  }
-
-  get drain_ms(): number | null {
-    const drain_ms = drainPolicy(this.#gateway, this.#call, this.#upstream)
-    return drain_ms === null ? null : drain_ms - this.#gone_for_ms
-  }
-
-  get #upstream(): Upstream {
-    return this.#reply.route.upstream
-  }
-
-  /** Calls `leave` if the client leaves before the settlement, immediately if it has left. */
-  watchClient(leave: () => void): void {
-    const { signal } = this.#request
-    this.#leave = leave
-    signal.addEventListener("abort", leave)
-    if (signal.aborted) leave()
-  }
-
-  settle(evidence: StreamEvidence): Promise<bigint> {
-    this.#gateway.hidden_output.note(this.#call.model, evidence.usage)
-    const { end, durable } = settle(this.#gateway.ledger, this.#call, evidence, recordIn(this.#gateway))
-    if (this.#leave !== null) this.#request.signal.removeEventListener("abort", this.#leave)
-    if (evidence.ending !== "client_stalled") this.#gateway.sockets.restore(this.#request)
-    const settled_ms = performance.now()
-    return durable.then(() => {
-      noteDurable(this.#gateway, this.#call, settled_ms)
-      return end.charge_nano
-    })
-  }
-
-  errorEvent(ending: Ending, data: string | null): Uint8Array {
-    return this.form.errorEvent(errorOf(ending, data, this.#upstream), this.#call.hold.id)
-  }
-
-  withoutSecret(parts: readonly Uint8Array[]): readonly Uint8Array[] | null {
-    return withoutSecret(parts, this.#upstream)
-  }
-
-  finishSource(): void {
-    void drainBody(this.#reply.body)
-  }
-
-  cutClient(): void {
-    this.#gateway.sockets.cut(this.#request)
-  }
-
-  onOutput(): void {
-    this.#call.noteOutput()
-  }
-
-  turn(bytes: number): Promise<void> | null {
-    return this.#gateway.memory.pace.read(this.#call.hold.account_id, bytes)
-  }
-
-  onKeepalive(): void {
-    this.#gateway.metrics.keepalive()
-  }
-
-  onFault(error: unknown): void {
-    this.#gateway.log.error({ err: error, request_id: this.#call.hold.id }, "relaying a stream failed")
-  }
+  let leave: (() => void) | null = null
+  return {
+    form,
+    source: reply.body,
+    json: call.operation.json,
+    requested: call.bounds.n,
+    usage_rules: usageRules(call, reply),
+    wants_usage: wants.usage,
+    wants_cost: wants.cost,
+    pass_cost: upstream.pass_cost,
+    sizes: config.limits,
+    memory: answer_memory,
+    times: config.stream,
+    idle_ms: upstream.timeouts.idle_ms,
+    total_ms: remainingMs(reply),
+    get drain_ms() {
+      const drain_ms = drainPolicy(gateway, call, upstream)
+      return drain_ms === null ? null : drain_ms - gone_for_ms
+    },
+    /** Calls `left` if the client leaves before the settlement, immediately if it has left. */
+    watchClient(left: () => void) {
+      leave = left
+      request.signal.addEventListener("abort", left)
+      if (request.signal.aborted) left()
+    },
+    settle(evidence) {
+      hidden_output.note(call.model, evidence.usage)
+      const { end, durable } = settle(gateway.ledger, call, evidence, recordIn(gateway))
+      if (leave !== null) request.signal.removeEventListener("abort", leave)
+      if (evidence.ending !== "client_stalled") sockets.restore(request)
+      const settled_ms = performance.now()
+      return durable.then(() => {
+        noteDurable(gateway, call, settled_ms)
+        return end.charge_nano
+      })
+    },
+    errorEvent: (ending, data) => form.errorEvent(errorOf(ending, data, upstream), call.hold.id),
+    withoutSecret: (parts) => withoutSecret(parts, upstream),
+    finishSource: () => void drainBody(reply.body),
+    cutClient: () => sockets.cut(request),
+    onOutput: () => call.noteOutput(),
+    turn: (bytes) => memory.pace.read(call.hold.account_id, bytes),
+    onKeepalive: () => gateway.metrics.keepalive(),
+    onFault: (error) =>
+      gateway.log.error({ err: error, request_id: call.hold.id }, "relaying a stream failed"),
+  } satisfies RelayOptions & { watchClient(left: () => void): void }
 }
 
 /** Removes the upstream's secrets from the bytes of an event (D17). Null if it has some and is too long to replace them in time. */
