@@ -184,18 +184,22 @@ export class Memory {
   }
 }
 
-export class MemoryPart {
-  readonly #memory: Memory
-  readonly #account_id: string
-  readonly #limit_bytes: number
-  #bytes = 0
-  #freed = false
+/** Memory that an account takes of a process. */
+abstract class AccountMemory {
+  protected readonly memory: Memory
+  protected readonly account_id: string
+  protected readonly limit_bytes: number
 
   constructor(memory: Memory, account_id: string, limit_bytes: number) {
-    this.#memory = memory
-    this.#account_id = account_id
-    this.#limit_bytes = limit_bytes
+    this.memory = memory
+    this.account_id = account_id
+    this.limit_bytes = limit_bytes
   }
+}
+
+export class MemoryPart extends AccountMemory {
+  #bytes = 0
+  #freed = false
 
   /**
    * Takes the memory that so many bytes of a body need. Resolves when its reader may continue; null if it may continue now. Throws
@@ -204,7 +208,7 @@ export class MemoryPart {
   take(body_bytes: number): Promise<void> | null {
     const bytes = body_bytes * COPIES
     this.#checkOpen()
-    const taken = this.#memory.take(this.#account_id, bytes, this.#limit_bytes)
+    const taken = this.memory.take(this.account_id, bytes, this.limit_bytes)
     if (taken === false) throw noMemory()
     this.#bytes += bytes
     return taken === null ? null : taken.then(() => this.#checkOpen())
@@ -212,20 +216,20 @@ export class MemoryPart {
 
   /** Counts bytes of a large body that were read. Resolves when its reader may continue; null if it may continue now. */
   read(bytes: number): Promise<void> | null {
-    return this.#memory.pace.read(this.#account_id, bytes)
+    return this.memory.pace.read(this.account_id, bytes)
   }
 
   /** Gives back the memory of so many bytes of a body, or of all of it. They are free already: no collection is needed. */
   discard(body_bytes = Number.POSITIVE_INFINITY): void {
     const bytes = Math.min(body_bytes * COPIES, this.#bytes)
-    this.#memory.discard(this.#account_id, bytes)
+    this.memory.discard(this.account_id, bytes)
     this.#bytes -= bytes
   }
 
   /** Gives everything back. Idempotent. */
   free(): void {
     this.#freed = true
-    if (this.#bytes > 0) this.#memory.release(this.#account_id, this.#bytes)
+    if (this.#bytes > 0) this.memory.release(this.account_id, this.#bytes)
     this.#bytes = 0
   }
 
@@ -235,20 +239,11 @@ export class MemoryPart {
 }
 
 /** The memory of an answer that is made whole before it is sent (D113). */
-export class MadeAnswerMemory {
-  readonly #memory: Memory
-  readonly #account_id: string
-  readonly #limit_bytes: number
+export class MadeAnswerMemory extends AccountMemory {
   #length = 0
   /** Those of the length that count. */
   #bytes = 0
   #freed = false
-
-  constructor(memory: Memory, account_id: string, limit_bytes: number) {
-    this.#memory = memory
-    this.#account_id = account_id
-    this.#limit_bytes = limit_bytes
-  }
 
   /**
    * Takes memory for more bytes; less than `LARGE_BYTES` in all count as 0. Throws `overloaded` if there is none now, or if it was
@@ -257,10 +252,9 @@ export class MadeAnswerMemory {
   take(bytes: number): void {
     this.#length += bytes
     if (this.#length < LARGE_BYTES) return
-    if (this.#length * 2 > this.#limit_bytes)
-      throw new GatewayError("invalid_request", { message: TOO_LARGE })
+    if (this.#length * 2 > this.limit_bytes) throw new GatewayError("invalid_request", { message: TOO_LARGE })
     const more = this.#length - this.#bytes
-    if (this.#freed || !this.#memory.takeMade(this.#account_id, more, this.#limit_bytes))
+    if (this.#freed || !this.memory.takeMade(this.account_id, more, this.limit_bytes))
       throw noMemory("answer")
     this.#bytes = this.#length
   }
@@ -268,7 +262,7 @@ export class MadeAnswerMemory {
   /** Gives all of it back. Idempotent. */
   free(): void {
     this.#freed = true
-    this.#memory.removeAnswer(this.#account_id, this.#bytes, false)
+    this.memory.removeAnswer(this.account_id, this.#bytes, false)
     this.#bytes = 0
   }
 }
@@ -286,20 +280,11 @@ function noMemory(what = "request body"): GatewayError {
 const WAIT_MS = 75_000
 
 /** The memory of an answer, until its client has taken it or left. */
-export class AnswerMemory {
-  readonly #memory: Memory
-  readonly #account_id: string
-  readonly #limit_bytes: number
+export class AnswerMemory extends AccountMemory {
   #bytes = 0
   #is_reading = false
   /** The bytes that the answer waits for; null if it does not wait. */
   #wanted: { readonly bytes: number; readonly end: (is_there: boolean) => void } | null = null
-
-  constructor(memory: Memory, account_id: string, limit_bytes: number) {
-    this.#memory = memory
-    this.#account_id = account_id
-    this.#limit_bytes = limit_bytes
-  }
 
   /**
    * Sets the size of the answer so far; less than `LARGE_BYTES` counts as 0. Null if there is memory for it. Otherwise resolves with
@@ -317,11 +302,11 @@ export class AnswerMemory {
       const end = (is_there: boolean) => {
         clearTimeout(timer)
         this.#wanted = null
-        this.#memory.removeWaiting(this.#account_id, this)
+        this.memory.removeWaiting(this.account_id, this)
         resolve(is_there)
       }
       this.#wanted = { bytes: more, end }
-      this.#memory.addWaiting(this.#account_id, this)
+      this.memory.addWaiting(this.account_id, this)
     })
   }
 
@@ -345,7 +330,7 @@ export class AnswerMemory {
   }
 
   #take(bytes: number): boolean {
-    if (!this.#memory.takeAnswer(this.#account_id, bytes, this.#limit_bytes, this.#is_reading)) return false
+    if (!this.memory.takeAnswer(this.account_id, bytes, this.limit_bytes, this.#is_reading)) return false
     this.#bytes += bytes
     this.#setReading(true)
     return true
@@ -353,13 +338,13 @@ export class AnswerMemory {
 
   #remove(bytes: number, are_free: boolean): void {
     this.#bytes -= bytes
-    this.#memory.removeAnswer(this.#account_id, bytes, are_free)
+    this.memory.removeAnswer(this.account_id, bytes, are_free)
   }
 
   #setReading(is_reading: boolean): void {
     if (is_reading === this.#is_reading) return
     this.#is_reading = is_reading
-    this.#memory.answerReads(is_reading)
+    this.memory.answerReads(is_reading)
   }
 }
 
