@@ -1,3 +1,4 @@
+import type { Upstream } from "../../config/config.ts"
 import type { Exchange } from "./exchange.ts"
 
 /** Header fields as they are sent, by their names in lower case. */
@@ -18,26 +19,13 @@ export type Post = (
   body: readonly string[],
 ) => Exchange
 
-export interface TransportSettings {
-  /** `{model}` in it is replaced by the upstream's name of the model. */
-  readonly base_url: string
-  /** Added to the query of every request; `""` if empty. */
-  readonly query: string
-  /** The URL of the proxy, with its credentials; null for none. Only `fetch` uses one. */
-  readonly proxy: string | null
-  readonly timeouts: { readonly connect_ms: number }
-  /** Time for which an idle connection is kept; null for the default. */
-  readonly idle_connection_ms: number | null
-  /** Null for the system's certificates and no own one. */
-  readonly tls: Tls | null
+/** The settings of an upstream for its connections. `{model}` in its `base_url` is replaced by the upstream's name of the model. */
+export interface TransportSettings
+  extends Pick<Upstream, "base_url" | "query" | "proxy" | "idle_connection_ms" | "tls"> {
+  readonly timeouts: Pick<Upstream["timeouts"], "connect_ms">
 }
 
-/** Certificates in PEM: the trusted ones instead of the system's, and the client's own with its key. Null for none. */
-export interface Tls {
-  readonly ca: string | null
-  readonly cert: string | null
-  readonly key: string | null
-}
+export type Tls = NonNullable<Upstream["tls"]>
 
 /** Idle time of connections by default (D59): long with TLS, whose handshake delays the first token; short without. */
 export const DEFAULT_IDLE_MS = { secured: 30_000, plain: 4_000 }
