@@ -6,6 +6,7 @@ import { clientLabelsOf } from "../admission/labels.ts"
 import type { Call } from "../call/call.ts"
 import { GatewayError } from "../errors.ts"
 import { requestId } from "../id.ts"
+import type { Owner } from "../ledger/entries.ts"
 import type { NamedModel, OperationOn, Passed } from "../operations/operation.ts"
 import type { Gateway } from "../service/gateway.ts"
 import { release } from "../settlement/settle.ts"
@@ -19,8 +20,8 @@ import { noteDurable, recordedAttempts, recordIn, traceOf } from "./call-record.
 import { idempotencyOf, replayAnswer } from "./idempotency.ts"
 import { type Answering, answerJson, answerStream, drainPolicy, stoppedError } from "./model-answers.ts"
 import { errorWithRate, rateHeaders, withRate } from "./rate-headers.ts"
-import { countRefusal } from "./refusals.ts"
 import { readBody } from "./request-body.ts"
+import { faultOf } from "./routing.ts"
 
 /** The handler of an operation's calls (D63). */
 export function answering<Body extends NamedModel>(gateway: Gateway, operation: OperationOn<Body>) {
@@ -80,6 +81,15 @@ export async function modelCall<Body extends NamedModel>(
   const forwarded = forwardParsed(gateway, operation, call, parsed, answer_wait)
   const asked = { gateway, call, answer_wait, request, answer_memory }
   return answerForwarded(asked, accepted, forwarded, wants)
+}
+
+/** Counts a call refused before a hold (D80), for its error's key or owner. Returns the error. */
+function countRefusal({ ledger }: Gateway, owner: Owner | null, error: unknown): GatewayError {
+  const fault = faultOf(error)
+  const refusal = { owner: fault.detail.owner ?? owner, code: fault.code }
+  fault.detail.count = () => ledger.shard(refusal.owner?.shard ?? 0).refused(refusal)
+  fault.detail.count()
+  return fault
 }
 
 /** Sends a request to its provider. Resolves with the head of the answer. */

@@ -1,13 +1,13 @@
 import { type CreatedKeyBody, KeyBody } from "../../../wire/admin.ts"
 import { keyState } from "../../../wire/key-state.ts"
 import type { OwnAccount } from "../../../wire/receipt.ts"
-import { type ListBody, ownId } from "../admin-api.ts"
+import type { ListBody } from "../admin-api.ts"
 import { button, type Child, el, named } from "../element.ts"
-import { filled, openDialog, rowActions } from "../form.ts"
+import { rowActions } from "../form.ts"
 import { ago, brief, none } from "../formats.ts"
 import type { ViewPart, Visit } from "../part.ts"
 import { columnsOf, list } from "../table.ts"
-import { limitFields, limitIn, limitOf, newKey, revocation, rotation, stateOf } from "../views/keys.ts"
+import { limitOf, openKeyDialog, revocation, rotation, stateOf } from "../views/keys.ts"
 import { askOwn, forgetKey, tellOwn, useKey } from "./own-api.ts"
 
 /** The keys of the account. Where the operator allows it, they can be made, rotated and revoked (D104). */
@@ -47,6 +47,11 @@ export function ownKeys(visit: Visit, account: Promise<OwnAccount>): ViewPart {
   return made
 }
 
+const NARROWED = "It has the models, the group and the labels of the key that you use here."
+
+const makeKey = (done: () => void) =>
+  openKeyDialog(NARROWED, [], (body) => tellOwn("POST", "/keys", body), done)
+
 function actions(key: KeyBody, done: () => void, own_id: string | null): Child {
   const state = keyState(key, Date.now())
   if (own_id === null || state === "revoked" || state === "expired") return none()
@@ -63,23 +68,4 @@ function actions(key: KeyBody, done: () => void, own_id: string | null): Child {
     Revoke: () => ({ ...revocation(name, "", () => tellOwn("DELETE", `/keys/${id}`)), done: revoked }),
   })
   return el("div.actions", ...buttons)
-}
-
-function makeKey(done: () => void): void {
-  const id = ownId()
-  openDialog({
-    title: "New key",
-    text: "It has the models, the group and the labels of the key that you use here.",
-    fields: [
-      { name: "name", label: "Name", hint: "Optional." },
-      { name: "expires_at", label: "Expires", hint: "Optional. In UTC.", kind: "time" },
-      ...limitFields(null),
-    ],
-    submit: "Create key",
-    async act({ name = "", expires_at = "", ...limit }) {
-      const request = { id, ...filled({ name, expires_at }), spending_limit: limitIn(limit) }
-      return newKey(await tellOwn<KeyBody | CreatedKeyBody>("POST", "/keys", request))
-    },
-    done,
-  })
 }

@@ -4,7 +4,7 @@ import { addressOf } from "../../fragment.ts"
 import { pricesLine } from "../../price-lines.ts"
 import { ask, type ListBody, ownId, tell } from "../admin-api.ts"
 import { button, type Child, el, named } from "../element.ts"
-import { type FormField, filled, openDialog, REASON } from "../form.ts"
+import { type FormField, type FormValues, filled, openDialog, REASON } from "../form.ts"
 import { brief, chip, none } from "../formats.ts"
 import type { ViewPart, Visit } from "../part.ts"
 import { columnsOf, list } from "../table.ts"
@@ -55,16 +55,12 @@ function ending({ id, model, state, assignment_id }: CustomerPriceBody, done: ()
     assignment_id === null
       ? [`/prices/${id}/end`, [model === null ? "all models" : named(model), " no longer have this price."]]
       : [`/assignments/${assignment_id}/end`, ["all models no longer have the prices of this list."]]
-  const open = () =>
-    openDialog({
-      title: "End price",
-      text: el("p", "New calls to ", ...what),
-      fields: [REASON],
-      submit: "End now",
-      act: ({ reason }) => tell("POST", path, reason ? { reason } : {}),
-      done,
-    })
-  return button("End", open)
+  return endButton("End price", el("p", "New calls to ", ...what), path, done)
+}
+
+export function endButton(title: string, text: Child, path: string, done: () => void): HTMLElement {
+  const act = (values: FormValues) => tell("POST", path, filled(values))
+  return button("End", () => openDialog({ title, text, fields: [REASON], submit: "End now", act, done }))
 }
 
 async function assignList(account_id: string, done: () => void): Promise<void> {

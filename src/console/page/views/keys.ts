@@ -121,27 +121,34 @@ function actions(key: KeyBody, done: () => void): Child {
 }
 
 async function createKey(account_id: string, done: () => void): Promise<void> {
-  const id = ownId()
   const known = await modelNames()
   const hint = `One per line. Empty: all models. ${known.length === 0 ? "" : `Configured: ${known.join(", ")}.`}`
+  const models: FormField = { name: "models", label: "Models", hint, kind: "lines" }
+  openKeyDialog(null, [models], (body) => tell("POST", `/accounts/${account_id}/keys`, body), done)
+}
+
+/** Asks for the settings of a new key, also in `more`, and shows the key once. */
+export function openKeyDialog(
+  text: string | null,
+  more: readonly FormField[],
+  make: (body: object) => Promise<KeyBody | CreatedKeyBody>,
+  done: () => void,
+): void {
+  const id = ownId()
   openDialog({
     title: "New key",
+    text,
     fields: [
       { name: "name", label: "Name", hint: "Optional." },
-      { name: "models", label: "Models", hint, kind: "lines" },
+      ...more,
       { name: "expires_at", label: "Expires", hint: "Optional. In UTC.", kind: "time" },
       ...limitFields(null),
     ],
     submit: "Create key",
-    async act({ name = "", models, expires_at = "", ...limit }) {
-      const given = linesIn(models)
-      const created = await tell<KeyBody | CreatedKeyBody>("POST", `/accounts/${account_id}/keys`, {
-        id,
-        ...filled({ name, expires_at }),
-        ...(given.length === 0 ? {} : { models: given }),
-        spending_limit: limitIn(limit),
-      })
-      return newKey(created)
+    async act({ name = "", models: lines, expires_at = "", ...limit }) {
+      const models = linesIn(lines)
+      const settings = { ...filled({ name, expires_at }), ...(models.length > 0 && { models }) }
+      return newKey(await make({ id, ...settings, spending_limit: limitIn(limit) }))
     },
     done,
   })
@@ -167,7 +174,7 @@ export function revocation(name: string, effect: string, revoke: () => Promise<u
 }
 
 /** Shows a key once, in place of the form that made it. */
-export function newKey(made: KeyBody | CreatedKeyBody): HTMLElement {
+function newKey(made: KeyBody | CreatedKeyBody): HTMLElement {
   if (!("key" in made)) return el("p.fault", { role: "alert" }, LOST)
   const text = "Copy the key now. It is shown only once: the database stores only its hash."
   return el("div", el("p", text), copyable(made.key, "The new key"))
@@ -179,7 +186,7 @@ async function modelNames(): Promise<readonly string[]> {
   return [...new Set(upstreams.data.flatMap(({ models }) => models))]
 }
 
-export function limitFields(limit: KeyBody["spending_limit"]): readonly FormField[] {
+function limitFields(limit: KeyBody["spending_limit"]): readonly FormField[] {
   return [
     {
       name: "spending_limit",
@@ -244,6 +251,6 @@ function tagRules({ group, labels, required_tags, client_tags }: FormValues): ob
   }
 }
 
-export function limitIn({ spending_limit, per }: FormValues): object | null {
+function limitIn({ spending_limit, per }: FormValues): object | null {
   return spending_limit ? { amount: spending_limit, per } : null
 }

@@ -7,7 +7,7 @@ import { type FormField, filled, linesIn, openDialog, REASON } from "../form.ts"
 import { chip, detail, entriesOf, none } from "../formats.ts"
 import { part, type Visit, view } from "../part.ts"
 import { columnsOf, list } from "../table.ts"
-import { SPAN } from "./customer-prices.ts"
+import { endButton, SPAN } from "./customer-prices.ts"
 
 const PRICES: FormField = {
   name: "prices",
@@ -131,14 +131,6 @@ function assign(path: string, done: () => void): void {
 
 function ending({ id, state }: AssignmentBody, done: () => void): Child {
   if (state === "over") return none()
-  return button("End", () =>
-    openDialog({
-      title: "End assignment",
-      text: "The account no longer has the prices of this list, for new calls.",
-      fields: [REASON],
-      submit: "End now",
-      act: (fields) => tell("POST", `/assignments/${id}/end`, filled(fields)),
-      done,
-    }),
-  )
+  const text = "The account no longer has the prices of this list, for new calls."
+  return endButton("End assignment", text, `/assignments/${id}/end`, done)
 }
