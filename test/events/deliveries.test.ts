@@ -236,6 +236,30 @@ test("D96: a database that does not answer delays no sink of another one, also w
   expect(row).toEqual({ gateway_id: null })
 })
 
+test("D96: a statement that hangs delays deliveries for the deadline, and hung ones leave operators connections", async () => {
+  const queue = new SinkQueue("main", admin.database, nextId, 50)
+  const lock = Promise.withResolvers<void>()
+  const hung = Promise.withResolvers<void>()
+  const locked = admin.database.transaction(async (transaction) => {
+    await transaction.execute(sql`LOCK TABLE tollgate.sinks`)
+    hung.resolve()
+    await lock.promise
+  })
+  await hung.promise
+  for (let times = 0; times < 5; times += 1)
+    expect(queue.codeOf(await queue.claim().catch((error: unknown) => error))).toBe("deadline")
+  const [waiting] = await admin.database.execute(
+    sql`SELECT count(*)::int AS waiting FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`,
+  )
+  expect(waiting).toEqual({ waiting: 2 })
+  lock.resolve()
+  await locked
+  await until(
+    () => queue.claim().catch(() => null),
+    (claimed) => claimed !== null,
+  )
+})
+
 test("D96: a sink that never answers or always fails delays no other, and its lag grows", async () => {
   const { sink: slow } = await receiving("slow")
   const { sink: failing } = await receiving("failing")

@@ -5,10 +5,12 @@ import type { FeedPlace } from "../../wire/cursor.ts"
 import { type EventType, eventTypes, usualEvents } from "../../wire/events.ts"
 import { MAX_SKIPPED, type SkippedEvent, STRIPE_KNOWS_MS } from "../../wire/sink-kinds.ts"
 import type { Made } from "../accounts/made.ts"
+import { answerOf } from "../database/answer.ts"
 import { errorCode } from "../database/database-errors.ts"
+import { withDeadline } from "../database/deadline.ts"
 import { mergeRows } from "../database/row-shape.ts"
 import type { Db } from "../database/statement.ts"
-import { FeedGap } from "../entries.ts"
+import { FeedGap, NoAnswer } from "../entries.ts"
 import { sinks } from "../schema/sinks.ts"
 import { gateways } from "../schema/tables.ts"
 import { noteTroubles } from "./alerts.ts"
@@ -194,25 +196,48 @@ interface FailedEvent {
 const LOST =
   "its gateway ended without recording what it sent, more than 20 hours ago: look for the last charges in Stripe, then resume"
 
-/** The sinks of one database that this process delivers to. */
+/** As of operators' questions that read many entries. */
+const DEADLINE_MS = 10_000
+/** Late questions keep their connections. Beyond so many, none is asked, so that operators have the others. */
+const MOST_LATE = 2
+
+/** The sinks of one database that this process delivers to. Its methods reject with `NoAnswer` if the database fails or is late. */
 export class SinkQueue {
   readonly shard: string
   readonly #database: Db
   readonly #gatewayId: () => string
+  readonly #deadline_ms: number
+  #late = 0
 
-  constructor(shard: string, database: Db, gatewayId: () => string) {
+  constructor(shard: string, database: Db, gatewayId: () => string, deadline_ms = DEADLINE_MS) {
     this.shard = shard
     this.#database = database
     this.#gatewayId = gatewayId
+    this.#deadline_ms = deadline_ms
+  }
+
+  async #ask<Answer>(question: (database: Db) => Promise<Answer>): Promise<Answer> {
+    if (this.#late >= MOST_LATE) throw new NoAnswer("deadline", {})
+    const asked = question(this.#database)
+    const late = (): never => {
+      this.#late += 1
+      void asked.catch(() => {}).finally(() => (this.#late -= 1))
+      throw new NoAnswer("deadline", {})
+    }
+    return answerOf(withDeadline(asked, this.#deadline_ms, late), null)
   }
 
   /**
    * Takes the sinks that no living gateway delivers to, and returns those of this process. One for Stripe is stopped in its place if its last
    * gateway died so long ago that Stripe has forgotten what that gateway sent and did not record.
    */
-  async claim(): Promise<readonly (SinkRow & { readonly is_due: boolean })[]> {
+  claim(): Promise<readonly (SinkRow & { readonly is_due: boolean })[]> {
+    return this.#ask((database) => this.#claim(database))
+  }
+
+  async #claim(database: Db) {
     const own = this.#gatewayId()
-    await this.#database.execute(sql`
+    await database.execute(sql`
       UPDATE ${sinks} s SET gateway_id = CASE WHEN NOT x.is_lost THEN ${own}::uuid END, state = CASE WHEN x.is_lost THEN 'stopped' ELSE s.state END,
         reason = CASE WHEN x.is_lost THEN ${LOST} ELSE s.reason END, revision = s.revision + x.is_lost::int
       FROM (SELECT id, kind = 'stripe' AND gateway_id IS NOT NULL AND NOT EXISTS (SELECT FROM ${gateways} g WHERE g.id = gateway_id
@@ -220,7 +245,7 @@ export class SinkQueue {
       WHERE x.id = s.id AND s.gateway_id IS DISTINCT FROM ${own}::uuid AND s.state = 'active'
         AND EXISTS (SELECT FROM ${gateways} g WHERE g.id = ${own}::uuid AND g.dead_at IS NULL AND g.lease_until > now())
         AND NOT EXISTS (SELECT FROM ${gateways} g WHERE g.id = s.gateway_id AND g.dead_at IS NULL AND g.lease_until > now())`)
-    const rows = await this.#database
+    const rows = await database
       .select({ sink: sinks, is_due: sql<boolean>`coalesce(${sinks.retry_at} <= now(), true)` })
       .from(sinks)
       .where(and(eq(sinks.gateway_id, own), eq(sinks.state, "active")))
@@ -229,16 +254,16 @@ export class SinkQueue {
 
   /** The code of a failure of these methods, for logs that must not show statements or values. */
   codeOf(error: unknown): string {
-    return errorCode(error instanceof Error && error.cause !== undefined ? error.cause : error)
+    return error instanceof NoAnswer ? error.message : errorCode(error)
   }
 
   events(sink: SinkRow, limit: number): Promise<FeedPart> {
-    return eventsOf(this.#database, sink, limit)
+    return this.#ask((database) => eventsOf(database, sink, limit))
   }
 
   /** True if this process still delivers to the sink, and nobody has changed it since it was read. */
   async isCurrent(sink: SinkRow): Promise<boolean> {
-    return (await this.#database.$count(sinks, this.#same(sink))) > 0
+    return this.#ask(async (database) => (await database.$count(sinks, this.#same(sink))) > 0)
   }
 
   /**
@@ -250,11 +275,13 @@ export class SinkQueue {
     const reasons = new Set(passed.map(({ reason }) => reason))
     const kept = sink.skipped.filter(({ reason }) => !reasons.has(reason))
     const skipped = [...passed, ...kept].slice(0, MAX_SKIPPED)
-    const [written] = await this.#database
-      .update(sinks)
-      .set({ ...columnsOf(place), ...HEALTHY, ...at, ...(passed.length > 0 && { skipped }) })
-      .where(is_idle ? this.#same(sink) : this.#samePlace(sink))
-      .returning()
+    const [written] = await this.#ask(async (database) =>
+      database
+        .update(sinks)
+        .set({ ...columnsOf(place), ...HEALTHY, ...at, ...(passed.length > 0 && { skipped }) })
+        .where(is_idle ? this.#same(sink) : this.#samePlace(sink))
+        .returning(),
+    )
     return written?.revision === sink.revision ? written : null
   }
 
@@ -301,7 +328,7 @@ export class SinkQueue {
 
   /** Writes alerts about upstreams, each by the process that notices first. */
   troubles(seen: readonly Trouble[]): Promise<void> {
-    return noteTroubles(this.#database, this.#gatewayId(), seen)
+    return this.#ask((database) => noteTroubles(database, this.#gatewayId(), seen))
   }
 
   /**
@@ -309,19 +336,15 @@ export class SinkQueue {
    * death: they are free once its lease has ended, and one for Stripe stops if that was too long ago.
    */
   async leave(unanswered: readonly string[]): Promise<void> {
-    await this.#database
-      .update(sinks)
-      .set({ gateway_id: null })
-      .where(and(eq(sinks.gateway_id, this.#gatewayId()), notInArray(sinks.id, [...unanswered])))
+    const left = and(eq(sinks.gateway_id, this.#gatewayId()), notInArray(sinks.id, [...unanswered]))
+    await this.#ask(async (database) => database.update(sinks).set({ gateway_id: null }).where(left))
   }
 
   /** The state of the sink then; null if it is no longer as it was read. */
   async #write(sink: SinkRow, changes: object): Promise<string | null> {
-    const [written] = await this.#database
-      .update(sinks)
-      .set(changes)
-      .where(this.#same(sink))
-      .returning({ state: sinks.state })
+    const [written] = await this.#ask(async (database) =>
+      database.update(sinks).set(changes).where(this.#same(sink)).returning({ state: sinks.state }),
+    )
     return written?.state ?? null
   }
 
