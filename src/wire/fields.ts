@@ -144,7 +144,7 @@ export const FIELDS = {
     ["vllm_xargs custom_logit_processor custom_params bootstrap_host bootstrap_port", "refused"],
     ["bootstrap_room data_parallel_rank", "refused"],
     ["models fallbacks context_window_fallbacks content_policy_fallbacks", "route", ONE_MODEL],
-    ["context_window_fallback_dict", "route", ONE_MODEL],
+    ["context_window_fallback_dict safety_model", "route", ONE_MODEL],
     ["provider route preset lora lora_path", "route", OTHER_PRICE],
     ["api_base base_url api_key user_config", "route", OTHER_PRICE],
     ["num_retries", "route", OTHER_PRICE, "0"],
@@ -199,7 +199,7 @@ export const FIELDS = {
     ["file_id", "media"],
     ["source", "source"],
     ["data b64_json result", "data"],
-    ["url uri", "address"],
+    ["url uri uuid", "address"],
     [
       "detail fps min_pixels max_pixels max_dynamic_patch min_dynamic_patch resolution",
       "media_size",
@@ -338,8 +338,8 @@ export const PLUGINS: Readonly<Record<string, string>> = {
  * provider has, if it has an id and none of these fields.
  */
 export const PARTS: readonly (readonly [types: string, meaning: string, fields?: string])[] = [
-  ["image image_url image_file input_image computer_screenshot", "image"],
-  ["audio audio_url input_audio", "audio"],
+  ["image image_url image_file image_embeds image_pil input_image computer_screenshot", "image"],
+  ["audio audio_url audio_embeds input_audio", "audio"],
   ["file input_file document document_url video video_url input_video", "file"],
   ["text input_text output_text", "text"],
   ["item_reference container_upload", "hidden"],

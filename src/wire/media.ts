@@ -126,7 +126,7 @@ function pngTokens(data: Base64Data): number | null {
   return data.text(12, 4) === "IHDR" ? pixels(data.big(16, 4), data.big(20, 4)) : null
 }
 
-/** The most segments before the size of a JPEG, and parts before the first frame of a GIF. */
+/** The most segments before the size of a JPEG, and parts before the first frame of a GIF or the samples of a WAV. */
 const MAX_SEGMENTS = 128
 
 /** A GIF is as large as its screen, or as its first frame if that is larger, because decoders allocate that size. */
@@ -194,12 +194,24 @@ function webpTokens(data: Base64Data): number | null {
 const sized = (value: number | null) => (value === null ? null : value & 0x3fff)
 const oneMore = (value: number | null) => (value === null ? null : value + 1)
 
+/** True if the samples follow one format. Of several, some decoders take the last. */
+function hasOneFormat(data: Base64Data): boolean {
+  let at = 12
+  for (let chunks = 0; chunks < MAX_SEGMENTS; chunks++) {
+    const [name, size] = [data.text(at, 4), data.little(at + 4, 4)]
+    if (name === "data") return true
+    if (size === null || (name === "fmt " && chunks > 0)) return false
+    at += 8 + size + (size % 2)
+  }
+  return false
+}
+
 /** The seconds of uncompressed samples: PCM and floating point. */
 function waveTokens(data: Base64Data): number | null {
   const is_plain = data.text(12, 4) === "fmt " && [1, 3].includes(data.little(20, 2) ?? 0)
   const [channels, rate, bits] = [data.little(22, 2) ?? 0, data.little(24, 4) ?? 0, data.little(34, 2) ?? 0]
   const second_bytes = (channels * rate * bits) / 8
-  if (!is_plain || second_bytes < 1) return null
+  if (!is_plain || second_bytes < 1 || !hasOneFormat(data)) return null
   return Math.ceil((data.bytes / second_bytes) * TOKENS_PER_SECOND)
 }
 

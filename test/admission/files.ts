@@ -61,16 +61,19 @@ export const webp = {
   extended: (width: number, height: number) =>
     riff("WEBP", [...ascii("VP8X"), ...big(0, 8), ...little(width - 1, 3), ...little(height - 1, 3)], 9),
 }
-/** Uncompressed sound of so many seconds; another format is compressed. */
-export const wav = (seconds: number, rate = 8_000, format = 1) =>
+const waveFormat = (rate: number, format: number) => [
+  ...[...ascii("fmt "), ...little(16, 4), ...little(format, 2), ...little(1, 2), ...little(rate, 4)],
+  ...[...little(rate, 4), ...little(1, 2), ...little(8, 2)],
+]
+const waveFile = (formats: readonly number[], bytes: number) =>
   riff(
     "WAVE",
-    [
-      ...[...ascii("fmt "), ...little(16, 4), ...little(format, 2), ...little(1, 2), ...little(rate, 4)],
-      ...[...little(rate, 4), ...little(1, 2), ...little(8, 2)],
-    ],
-    seconds * rate - 36,
+    [...formats, ...ascii("LIST"), ...little(1, 4), 0, 0, ...ascii("data"), ...little(bytes, 4)],
+    bytes - 30 - formats.length,
   )
+/** Uncompressed sound of so many seconds; another format is compressed. */
+export const wav = (seconds: number, rate = 8_000, format = 1) =>
+  waveFile(waveFormat(rate, format), seconds * rate)
 export const mp3 = (bytes: number) => base64([0xff, 0xfb, 0x90, 0x00], bytes - 4)
 /** MP3 after a tag. */
 export const tagged = (bytes: number, first = 0xfb) =>
@@ -89,4 +92,5 @@ export const compressed: Readonly<Record<string, (bytes: number) => string>> = {
   "AAC after a tag": (bytes) => tagged(bytes, 0xf1),
   AVI: (bytes) => riff("AVI ", [], bytes - 12),
   "WAV that is compressed": (bytes) => wav(bytes / 8_000, 8_000, 0x55),
+  "WAV with a second format": (bytes) => waveFile([...waveFormat(192_000, 1), ...waveFormat(8, 1)], bytes),
 }

@@ -50,8 +50,13 @@ describe("D12 a picture counts its pixels, at most a token for 28 by 28", () => 
     expect(media?.tokens ?? null).toBe(name.endsWith("enlarges") ? 20 : null)
   })
 
-  test("a picture elsewhere is 4,096 tokens, or part_tokens", () => {
-    const part = { type: "image_url", image_url: { url: ADDRESS } }
+  test.each([
+    { type: "image_url", image_url: { url: ADDRESS } },
+    // Media that a server of vLLM has kept.
+    { type: "image_url", image_url: null, uuid: "a" },
+    { type: "image_embeds", image_embeds: null, uuid: "a" },
+    { type: "image_pil", image_pil: null, uuid: "a" },
+  ])("a picture elsewhere is 4,096 tokens, or part_tokens: %j", (part) => {
     expect([held({}, part), held({ part_tokens: 48_169 }, part)]).toEqual([4_096, 48_169])
   })
 
@@ -120,6 +125,12 @@ describe("D12 a sound counts its seconds or its bytes, everything that is compre
       { type: "file", file: { file_data: compressed.gzip?.(99) } },
       "file.file_data",
       { price: FREE },
+    ],
+    [
+      "a video elsewhere",
+      { type: "video_url", video_url: null, uuid: "a" },
+      "uuid",
+      { context_tokens: CONTEXT },
     ],
     ["a larger picture elsewhere", elsewhere, "image_url.detail", { part_tokens: 36_000 }],
   ])("without a context it is a 400 that names it: %s", (_, part, path, bounded) => {
