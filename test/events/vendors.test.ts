@@ -175,6 +175,12 @@ describe.each(vendors)("$kind", (kind) => {
     await untilIs(shown, { state: "failing" })
     expect(await shown()).toMatchObject({ reason: "status 401" })
     expect((await admin.ask("POST", `/admin/sinks/${id}/rotate`, {})).status).toBe(400)
+    const change = (fields: object) => admin.ask("PATCH", `/admin/sinks/${id}`, fields)
+    const elsewhere = { url: "https://elsewhere.example" }
+    const { status, body } = await change(elsewhere)
+    expect([status, body.error.param]).toEqual([400, "token"])
+    for (const kept of [{ ...elsewhere, token: "another-token" }, { url: `${elsewhere.url}/v2` }])
+      expect((await change(kept)).status).toBe(200)
     const told = [...admin.texts, ...lines].join()
     for (const secret of [vendor.token, "wrong-token"]) expect(told).not.toContain(secret)
   }, 60_000)

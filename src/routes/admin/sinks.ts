@@ -99,9 +99,14 @@ export function sinkRoutes({ ledger }: Operators) {
     .patch(
       "/sinks/:id",
       async ({ params: { id }, body }) => {
-        const { kind, allow_private } = await known(id)
-        if (body.url !== undefined) checkUrl(body.url, allow_private)
+        const { kind, url, allow_private } = await known(id)
         if (body.token !== undefined && kind === "webhook") throw noSuchField("token")
+        if (body.url !== undefined) {
+          checkUrl(body.url, allow_private)
+          // The token is sent to the address, and must not be readable for who changes it.
+          if (kind !== "webhook" && body.token === undefined && new URL(body.url).origin !== new URL(url).origin)
+            throw invalidField("token", `the token for the API of ${kind} at the new address`)
+        }
         return sinkBody(found(await ledger.changeSink(id, body), NO_SINK))
       },
       ofOne("sink", {
@@ -115,7 +120,7 @@ export function sinkRoutes({ ledger }: Operators) {
         operationId: "changeSink",
         summary: "Change, pause or resume a sink",
         description:
-          "Fields that you leave out stay unchanged. No event is lost while a sink is paused: it continues where it was. Stripe forgets the ids of events after 24 hours: before you resume its sink after a longer time, look in Stripe for the meter events after `delivered_at`, because those that it has would be counted again. Any change makes a failing sink try again immediately.",
+          "Fields that you leave out stay unchanged. A new origin in `url` needs the `token` again, except for a webhook. No event is lost while a sink is paused: it continues where it was. Stripe forgets the ids of events after 24 hours: before you resume its sink after a longer time, look in Stripe for the meter events after `delivered_at`, because those that it has would be counted again. Any change makes a failing sink try again immediately.",
         invalid: "paused",
       }),
     )
