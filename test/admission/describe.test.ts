@@ -398,8 +398,8 @@ describe("D18 a known name in another spelling is a 400 that names both (R5)", (
 
 describe("D19 another model or provider is refused", () => {
   const names = ["models", "fallbacks", "context_window_fallbacks", "content_policy_fallbacks"]
-  names.push("context_window_fallback_dict", "safety_model", "provider", "route", "preset", "lora", "lora_path")
-  names.push("api_base", "base_url", "api_key", "user_config", "num_retries")
+  names.push("context_window_fallback_dict", "provider", "route", "preset", "lora", "lora_path")
+  names.push("safety_model", "api_base", "base_url", "api_key", "user_config", "num_retries")
   names.push("additional_drop_params", "headers", "extra_headers", "provider_specific_header")
   test.each(FAMILIES.flatMap((operation) => names.map((name) => [operation, name] as const)))(
     "%s: %s",

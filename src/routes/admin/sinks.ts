@@ -104,7 +104,11 @@ export function sinkRoutes({ ledger }: Operators) {
         if (body.url !== undefined) {
           checkUrl(body.url, allow_private)
           // The token is sent to the address, and must not be readable for who changes it.
-          if (kind !== "webhook" && body.token === undefined && new URL(body.url).origin !== new URL(url).origin)
+          if (
+            kind !== "webhook" &&
+            body.token === undefined &&
+            new URL(body.url).origin !== new URL(url).origin
+          )
             throw invalidField("token", `the token for the API of ${kind} at the new address`)
         }
         return sinkBody(found(await ledger.changeSink(id, body), NO_SINK))
