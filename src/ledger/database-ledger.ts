@@ -125,14 +125,7 @@ export class DatabaseLedger implements ShardLedger {
     )
     this.#running_connection = this.#connect()
     this.#attempts = new AttemptQueue(this.#running_connection, this.#spool, log)
-    this.#holds = new HoldQueue(
-      calls,
-      this.#connect(),
-      this.#lease,
-      this.#outstanding,
-      this.#ends,
-      this.#used,
-    )
+    this.#holds = new HoldQueue(calls, this.#lease, this.#outstanding, this.#ends, this.#used)
     this.#sweeper = new Sweeper(this.#connect(), this.#lease, (count) => events.expired?.(count))
     const { database, name = MAIN, open = true } = options
     this.sinks = new SinkQueue(name, database.operators, gatewayId)

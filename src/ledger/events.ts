@@ -6,7 +6,6 @@ export type StatementKind =
   | "hold"
   | "end"
   | "standing"
-  | "tombstone"
   | "restore"
   | "expire"
   | "checkpoint"

@@ -3,8 +3,8 @@ import { existsSync, readdirSync } from "node:fs"
 import { join } from "node:path"
 import type { Sql } from "postgres"
 import { connect } from "../../src/ledger/database/address.ts"
+import { endExact } from "../../src/ledger/money/end-exact.ts"
 import { holdExact } from "../../src/ledger/money/hold-exact.ts"
-import { tombstone } from "../../src/ledger/money/tombstone.ts"
 import { printUsd } from "../../src/money.ts"
 import { beginStream, finishStream } from "../process/stream.ts"
 import { takes } from "../support/fair-clock.ts"
@@ -217,7 +217,7 @@ describe("D43 a call with an Idempotency-Key that is refused because the databas
   test("they held it, and did not say so: while that is being released a repeat is a 503 too, never a 400", async () => {
     const { ask, served } = await repeating()
     const held = victim.database.meet(holdExact, "done")
-    const releasing = victim.database.meet(tombstone, "asked")
+    const releasing = victim.database.meet(endExact, "asked")
     const refused = takes(0, REFUSED_WITHIN_MS, ask())
     const { lose } = await held
     expect(await refused).toMatchObject(REFUSED)

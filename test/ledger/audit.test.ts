@@ -6,8 +6,8 @@ import type { Violation } from "../../src/ledger/archive/violations.ts"
 import type { End } from "../../src/ledger/entries.ts"
 import { endBatch } from "../../src/ledger/money/end.ts"
 import { holdBatch } from "../../src/ledger/money/hold.ts"
+import { restoreBatch } from "../../src/ledger/money/restore.ts"
 import { registerTerms } from "../../src/ledger/money/terms.ts"
-import { closeIds } from "../../src/ledger/money/tombstone.ts"
 import {
   type Account,
   checkpointOf,
@@ -90,11 +90,11 @@ test("D55 everything that can happen to calls is in order", async () => {
     await expired(payer)
     await corrected(payer)
     await held(payer)
-    await closeIds(connection, gateway_id, [holdOf(payer, 9n)], 300)
+    await restoreBatch(connection, gateway_id, [holdOf(payer, 9n)], 300)
   }
   const { violations, accounts, open_holds, checked_at } = await audit(db.database.operators)
   expect(violations).toEqual([])
-  expect({ accounts, open_holds }).toEqual({ accounts: 2, open_holds: 2 })
+  expect({ accounts, open_holds }).toEqual({ accounts: 2, open_holds: 4 })
   expect(checked_at).toBeInstanceOf(Date)
 })
 

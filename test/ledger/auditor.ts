@@ -1,7 +1,6 @@
 import type { Checkpoint, End, Hold } from "../../src/ledger/entries.ts"
 import type { EndResult } from "../../src/ledger/money/end-exact.ts"
 import type { HoldAttempt } from "../../src/ledger/money/hold-exact.ts"
-import type { Closed } from "../../src/ledger/money/tombstone.ts"
 
 export interface AuditedCall {
   readonly account_id: string
@@ -77,18 +76,12 @@ export class Auditor {
     for (const { id, charge_nano } of checkpoints) this.checkpoints.set(id, charge_nano)
   }
 
-  close(holds: readonly Hold[]): Closed[] {
-    return holds.map((hold) => {
-      if (this.calls.has(hold.id)) return "held"
-      this.#add(hold).end = { outcome: "released", charge_nano: 0n }
-      return "closed"
-    })
+  restore(holds: readonly Hold[]): void {
+    for (const hold of holds) if (!this.calls.has(hold.id)) this.#add(hold)
   }
 
-  #add({ id, account_id, amount_nano }: Hold): AuditedCall {
-    const call: AuditedCall = { account_id, amount_nano, end: null, correction: null }
-    this.calls.set(id, call)
-    return call
+  #add({ id, account_id, amount_nano }: Hold): void {
+    this.calls.set(id, { account_id, amount_nano, end: null, correction: null })
   }
 
   #pay({ account_id }: AuditedCall, nano: bigint): void {

@@ -2,7 +2,7 @@ import { expect, test } from "bun:test"
 import fc from "fast-check"
 import { credit } from "../../src/ledger/accounts/credits.ts"
 import type { Hold } from "../../src/ledger/entries.ts"
-import { closeIds } from "../../src/ledger/money/tombstone.ts"
+import { restoreBatch } from "../../src/ledger/money/restore.ts"
 import { balanceAt, type PastBalance } from "../../src/ledger/reports/balance.ts"
 import {
   type Account,
@@ -19,7 +19,7 @@ import {
 const { db, connection, gateway_id, ask, end, expire } = await testGateway()
 
 const step = fc.record({
-  act: fc.constantFrom("hold", "hold", "hold", "settle", "settle", "release", "expire", "close", "credit"),
+  act: fc.constantFrom("hold", "hold", "hold", "settle", "settle", "release", "expire", "restore", "credit"),
   which: fc.nat(30),
   nano: fc.bigInt(1n, 60n),
 })
@@ -54,8 +54,8 @@ test("D55 the balance and the held amount at any past moment are what was observ
           const { account_id } = account
           const order = { id: crypto.randomUUID(), account_id, amount_nano: nano - 30n, reason: null }
           await credit(db.database.operators, order)
-        } else if (act === "close") {
-          await closeIds(connection, gateway_id, [holdOf(account, nano)], 300)
+        } else if (act === "restore") {
+          await restoreBatch(connection, gateway_id, [holdOf(account, nano)], 300)
         } else if (hold === undefined) {
           continue
         } else if (act === "expire") {

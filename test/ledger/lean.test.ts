@@ -18,7 +18,7 @@ import {
   type KnownAccounts,
 } from "../../src/ledger/money/hold.ts"
 import { type HoldAttempt, holdExact, holdExactly } from "../../src/ledger/money/hold-exact.ts"
-import { closeIds } from "../../src/ledger/money/tombstone.ts"
+import { restoreBatch } from "../../src/ledger/money/restore.ts"
 import { takes } from "../support/fair-clock.ts"
 import { DatabaseProxy } from "../support/proxy.ts"
 import {
@@ -151,8 +151,8 @@ class World {
         return this.#way.end(released(id), asked)
       case "expire":
         return expireBatch(connection, [{ id, account_id }], LOCK_MS)
-      case "close":
-        return closeIds(connection, alive_id, [this.#hold(step)], LOCK_MS)
+      case "restore":
+        return restoreBatch(connection, alive_id, [this.#hold(step)], LOCK_MS)
       case "checkpoint":
         return writeCheckpoints(connection, alive_id, checkpointOf(id, step.charge_nano))
       case "suspend":
@@ -218,7 +218,7 @@ const step = fc.record({
     weighted(4, "settle without usage" as const),
     weighted(3, "release" as const),
     weighted(4, "expire" as const),
-    weighted(1, "close" as const),
+    weighted(1, "restore" as const),
     weighted(3, "checkpoint" as const),
     weighted(1, "suspend" as const),
   ),
@@ -261,7 +261,7 @@ const ALL_ANSWERS: readonly Step[] = [
   { ...HOLD, call: 3, account: 1, other_model: true },
   { ...HOLD, what: "settle without usage", call: 3, account: 1 },
   { ...HOLD, what: "settle", call: 6 },
-  { ...HOLD, what: "close", call: 6 },
+  { ...HOLD, what: "restore", call: 6 },
   { ...HOLD, call: 6 },
   { ...HOLD, what: "settle", call: 6 },
   { ...HOLD, what: "release", call: 6 },
@@ -365,7 +365,7 @@ describe("what comes into the ledger while a statement waits", () => {
     await Promise.all(by.map((own) => own.end()))
   })
 
-  test("D27 the tombstone of the hold: it is closed, and nothing is held", async () => {
+  test("D27 the release of the hold: it is closed, and nothing is held", async () => {
     const { codes, by } = watched()
     const hold = holdOf(await db.account(100n), 30n)
     const closing = await openTransaction(db.sql, async (tx) => {

@@ -20,8 +20,8 @@ import { holdExactly } from "../../src/ledger/money/hold-exact.ts"
 import { forgetIdempotency, KeptAnswers } from "../../src/ledger/money/idempotency-claims.ts"
 import { LastUsed } from "../../src/ledger/money/last-used.ts"
 import { Lease } from "../../src/ledger/money/lease.ts"
+import { restoreBatch } from "../../src/ledger/money/restore.ts"
 import { registerTerms } from "../../src/ledger/money/terms.ts"
-import { closeIds } from "../../src/ledger/money/tombstone.ts"
 import { readStandings } from "../../src/ledger/queue/standings.ts"
 import { Sweeper } from "../../src/ledger/queue/sweep.ts"
 import { balanceAt } from "../../src/ledger/reports/balance.ts"
@@ -158,7 +158,7 @@ const work: Record<string, () => Promise<unknown>> = {
       5_000,
     )
   },
-  tombstone: () => closeIds(connection, gateway_id, several(), 300),
+  restore: () => restoreBatch(connection, gateway_id, several(), 300),
   checkpoint: async () => {
     const checkpoints = new Checkpoints(connection, () => gateway_id)
     const running = several().map(({ id }) => checkpointOf(id, 1n))

@@ -269,7 +269,7 @@ describe("the network and the server", () => {
     expect(ledger.writable()).toBe(true)
   })
 
-  test("D27 the database is down: refused within 2 s, no tombstone for what was never sent, and back within a second", async () => {
+  test("D27 the database is down: refused within 2 s, nothing is written for what was never sent, and it is back within a second", async () => {
     const { ledger, spooled } = await behindProxy()
     const account = await db.account(100n)
     const open = holdOf(account, 60n)
@@ -291,7 +291,7 @@ describe("the network and the server", () => {
     expect(ledger.writable()).toBe(true)
   })
 
-  test("D27 a cable that is pulled: the hold that was sent gets a tombstone, and its late arrival holds nothing", async () => {
+  test("D27 a cable that is pulled: the hold that was sent is released, and its late arrival holds nothing", async () => {
     const { ledger } = await behindProxy()
     const account = await db.account(100n)
     await warm(ledger, account)

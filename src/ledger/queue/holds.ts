@@ -4,12 +4,18 @@ import type { DatabaseConnection } from "../database/connection.ts"
 import { errorCode } from "../database/database-errors.ts"
 import { withDeadline } from "../database/deadline.ts"
 import { type Waiter, Withdrawn } from "../database/queued.ts"
-import { AccountMoving, type Hold, type HoldResult, LedgerBusy, LedgerUnavailable } from "../entries.ts"
+import {
+  AccountMoving,
+  type End,
+  type Hold,
+  type HoldResult,
+  LedgerBusy,
+  LedgerUnavailable,
+} from "../entries.ts"
 import { holdBatch, type KnownAccounts } from "../money/hold.ts"
 import type { HoldAttempt } from "../money/hold-exact.ts"
 import type { LastUsed } from "../money/last-used.ts"
 import type { Lease } from "../money/lease.ts"
-import { type Closed, closeIds, releaseOf } from "../money/tombstone.ts"
 import type { EndQueue } from "./ends.ts"
 import type { Outstanding } from "./outstanding.ts"
 
@@ -29,7 +35,6 @@ interface HoldRequest {
 
 export class HoldQueue {
   readonly #holds: BatchQueue<HoldRequest, HoldAttempt>
-  readonly #tombstones: BatchQueue<Hold, Closed>
   readonly #lease: Lease
   readonly #outstanding: Outstanding
   readonly #ends: EndQueue
@@ -48,10 +53,8 @@ export class HoldQueue {
     },
   }
 
-  /** `tombstones` is a separate connection, so that no hold waits for it. */
   constructor(
     connection: DatabaseConnection,
-    tombstones: DatabaseConnection,
     lease: Lease,
     outstanding: Outstanding,
     ends: EndQueue,
@@ -73,10 +76,6 @@ export class HoldQueue {
       },
       { limit: QUEUE_LIMIT, cap: capFor(outstanding) },
     )
-    this.#tombstones = new BatchQueue(tombstones, {
-      accountOf: ({ account_id }) => account_id,
-      run: (runner, holds, lock_ms) => closeIds(runner, lease.gateway_id, holds, lock_ms),
-    })
   }
 
   get depth(): number {
@@ -102,7 +101,6 @@ export class HoldQueue {
 
   stop(): void {
     this.#holds.stop()
-    this.#tombstones.stop()
   }
 
   #enqueue(request: HoldRequest): void {
@@ -193,16 +191,31 @@ export class HoldQueue {
     )
   }
 
-  /** Resolves when the id is closed, or when this process stops, so that the hold expires. */
-  async #close(hold: Hold): Promise<void> {
-    try {
-      const closed = await this.#tombstones.add(hold).outcome
-      if (closed === "held") await this.#ends.end(releaseOf(hold))
-      else this.#outstanding.delete(hold.id)
-    } catch (error) {
-      // If the tombstone is refused for its data, the hold was refused for it too.
-      if (!(error instanceof Withdrawn)) this.#outstanding.delete(hold.id)
-    }
+  /**
+   * Resolves when the hold is released, or is in the spool to be. If there is none, the queue of ends writes it, so that a late one
+   * conflicts with it: without money, which nobody else shall lack meanwhile.
+   */
+  async #close({ tokens: _, ...hold }: Hold): Promise<void> {
+    this.#outstanding.add({ ...hold, amount_nano: 0n })
+    await this.#ends.end(releaseOf(hold))
+  }
+}
+
+/** The release of a hold whose caller was refused. Its `Idempotency-Key` may be used again. */
+function releaseOf({ id, idempotency }: Hold): End {
+  return {
+    id,
+    outcome: "released",
+    charge_nano: 0n,
+    basis: "none",
+    ending: null,
+    failure: "internal_error",
+    notes: [],
+    usage: null,
+    terms_id: null,
+    ttft_ms: null,
+    duration_ms: 0,
+    freed_key_hash: idempotency?.key_hash ?? null,
   }
 }
 
