@@ -66,9 +66,8 @@ const LEDGER_ROWS = [
   ["shards.ts"],
   ["shard-questions.ts"],
   ["operators.ts"],
-  ["ledger.ts"],
   ["database-ledger.ts"],
-  ["sharded-ledger.ts"],
+  ["ledger.ts"],
 ].map((row) => row.map((name) => `src/ledger/${name.includes(".") ? name : `${name}/`}`))
 
 const LEDGER_ARROWS: Readonly<Record<string, readonly string[]>> = Object.fromEntries(

@@ -5,21 +5,20 @@ import { type OpenGrant, openGrants } from "../accounts/grants.ts"
 import { getKey, type Key, listKeys } from "../accounts/keys.ts"
 import { archiveOf } from "../archive/archive.ts"
 import { type Database, RECEIPT_CONNECTIONS, SUM_CONNECTIONS } from "../database/database.ts"
-import type { Page, PageOf } from "../database/page.ts"
+import type { Page } from "../database/page.ts"
 import type { Span } from "../database/span.ts"
 import type { Db } from "../database/statement.ts"
 import type { Labelled, Owner } from "../entries.ts"
 import { AccountTurns, DEADLINE_MS } from "./account-turns.ts"
 import { type CallFilter, type CallRecord, getCallOf, listCalls } from "./calls.ts"
 import { firstFound, mergePages } from "./merge.ts"
-import { type AccountStatement, accountStatement, addStatements } from "./statement.ts"
+import { accountStatement, addStatements } from "./statement.ts"
 import {
   type GroupedSpan,
   groupNames,
   readUsage,
   type TakeGroups,
   type UsageSource,
-  type UsageTotals,
   usageOf,
 } from "./usage-sums.ts"
 
@@ -37,28 +36,13 @@ export interface Holder {
   readonly grants: readonly OpenGrant[]
 }
 
-/** Reports for clients about their own account (D47). Rejects with `NoAnswer` if late. Throws `LedgerBusy` when too many wait. */
-export interface ClientReports {
-  call(account_id: string, id: string): Promise<CallRecord | null>
-  /** The refunds of a call (D106); null while a shard does not answer. */
-  refunded(account_id: string, id: string): Promise<bigint | null>
-  /** The calls of the account, newest first (D104). */
-  calls(account_id: string, filter: CallFilter, page: Page): Promise<PageOf<CallRecord>>
-  /** The month of a call of this id, as its first day, if it is archived (D75). */
-  archived(account_id: string, id: string): Promise<string | null>
-  holder(owner: Owner): Promise<Holder>
-  /** The keys of the owner's account, newest first. */
-  keys(owner: Owner, page: Page): Promise<PageOf<Key>>
-  /** The budgets in which a call of the key to this model would count (D97). Nothing is written for an end user that is new. */
-  budgets(owner: Owner, model: string, labelled: Labelled | null): Promise<readonly Budget[]>
-  /** Gives `take` at most `most` groups. */
-  usage(account_id: string, range: GroupedSpan, most: number, take: TakeGroups): Promise<UsageTotals>
-  /** The statement of the account (D106). */
-  statement(account_id: string, span: Span): Promise<AccountStatement>
-}
+/**
+ * Reports for clients about their own account (D47). Rejects with `NoAnswer` if late. Throws `LedgerBusy` when too many wait. Two pools:
+ * clients do not slow operators, nor large reports receipts. Asks all shards, as after moves (D74).
+ */
+export type ClientReports = ReturnType<typeof openClientReports>
 
-/** Two pools: clients do not slow operators, nor large reports receipts. Asks all shards, as after moves (D74). */
-export function openClientReports(shards: readonly Pick<Database, "receipts" | "sums">[]): ClientReports {
+export function openClientReports(shards: readonly Pick<Database, "receipts" | "sums">[]) {
   const sums_turns = new AccountTurns(SUM_CONNECTIONS, MOST_REPORTS)
   const receipts_of = shards.map(({ receipts }) => {
     const turns = new AccountTurns(RECEIPT_CONNECTIONS, MOST_RECEIPTS)
@@ -78,20 +62,27 @@ export function openClientReports(shards: readonly Pick<Database, "receipts" | "
     return read(account_id, ask)
   }
   return {
-    call: (account_id, id) => firstFound(all(account_id, (receipts) => getCallOf(receipts, account_id, id))),
-    refunded: (account_id, id) => addRefunds(all(account_id, (receipts) => refundedOf(receipts, id))),
-    archived: async (account_id, id) =>
+    call: (account_id: string, id: string): Promise<CallRecord | null> =>
+      firstFound(all(account_id, (receipts) => getCallOf(receipts, account_id, id))),
+    /** The refunds of a call (D106); null while a shard does not answer. */
+    refunded: (account_id: string, id: string) =>
+      addRefunds(all(account_id, (receipts) => refundedOf(receipts, id))),
+    /** The month of a call of this id, as its first day, if it is archived (D75). */
+    archived: async (account_id: string, id: string) =>
       (await firstFound(all(account_id, (receipts) => archiveOf(receipts, id))))?.month ?? null,
-    holder: (owner) => own(owner, (receipts) => holderOf(receipts, owner)),
-    keys: (owner, page) => own(owner, (receipts) => listKeys(receipts, owner.account_id, page)),
-    budgets: (owner, model, labelled) =>
+    holder: (owner: Owner) => own(owner, (receipts) => holderOf(receipts, owner)),
+    /** The keys of the owner's account, newest first. */
+    keys: (owner: Owner, page: Page) => own(owner, (receipts) => listKeys(receipts, owner.account_id, page)),
+    /** The budgets in which a call of the key to this model would count (D97). Nothing is written for an end user that is new. */
+    budgets: (owner: Owner, model: string, labelled: Labelled | null) =>
       own(owner, async (receipts) => {
         const key = await getKey(receipts, owner.key_id)
         if (key === null) throw new Error("an active key is not there")
         const { end_user, fixed, sent } = labelled ?? { end_user: null, fixed: {}, sent: {} }
         return budgetsOfCall(receipts, { ...key, model, end_user, tags: { ...sent, ...fixed } })
       }),
-    usage(account_id, range, most, take) {
+    /** Gives `take` at most `most` groups. */
+    usage(account_id: string, range: GroupedSpan, most: number, take: TakeGroups) {
       const sources = shards.map(
         ({ receipts, sums }): UsageSource => ({
           read: (...asked) => readUsage(sums, ...asked),
@@ -101,9 +92,11 @@ export function openClientReports(shards: readonly Pick<Database, "receipts" | "
       const span = { ...range, account_ids: [account_id] }
       return sums_turns.ask(account_id, () => usageOf(sources, span, most, take, DEADLINE_MS))
     },
-    calls: async (account_id, filter, page) =>
+    /** The calls of the account, newest first (D104). */
+    calls: async (account_id: string, filter: CallFilter, page: Page) =>
       mergePages(await sumAll(account_id, (sums) => listCalls(sums, { ...filter, account_id }, page)), page),
-    async statement(account_id, span) {
+    /** The statement of the account (D106). */
+    async statement(account_id: string, span: Span) {
       const whole = addStatements(
         await sumAll(account_id, (sums) => accountStatement(sums, account_id, span)),
       )
