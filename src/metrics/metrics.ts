@@ -2,11 +2,10 @@ import type { Upstream } from "../config/config.ts"
 import type { BudgetUse } from "../ledger/entries.ts"
 import { type GrantSums, grantParts } from "../wire/credits.ts"
 import { type PriceCounts, priceOrigins } from "../wire/customer-prices.ts"
-import type { ChangeBody } from "../wire/operators.ts"
 import type { ComparedUsage } from "../wire/reconciliation.ts"
 import type { Provider } from "../wire/reconciliation-words.ts"
-import type { RecordedRole } from "../wire/roles.ts"
 import { callMetrics, OPERATION_S } from "./call-metrics.ts"
+import type { MetricSeries } from "./help.ts"
 import { processMetrics } from "./process-metrics.ts"
 import { type MetricFamily, Registry } from "./registry.ts"
 
@@ -42,12 +41,19 @@ export function createMetrics(worker?: number) {
       registry.gauges("tollgate_shard_writable{shard}", () => flags(read()))
     },
     ...sinkMetrics(registry),
-    changed: changeMetrics(registry),
+    /** Counts a change by an operator (D102): its role and outcome. */
+    changed: counting(registry, "tollgate_operator_changes_total{role,outcome}"),
     reconciled: reconciliationMetrics(registry),
     content_type: CONTENT_TYPE,
     print: async (): Promise<string> => registry.print(),
     families: (): readonly MetricFamily[] => registry.families,
   }
+}
+
+/** Counts one more with the values of the labels. */
+function counting(registry: Registry, series: MetricSeries) {
+  const counter = registry.counter(series)
+  return (...of: readonly string[]): void => counter.of(...of).add()
 }
 
 /** A gauge's values: 1 for true. */
@@ -83,13 +89,13 @@ function traceMetrics(registry: Registry) {
 function requestMetrics(registry: Registry) {
   const requests = registry.counter("tollgate_requests_total{route,status}")
   const errors = registry.counter("tollgate_errors_total{route,code}")
-  const limited = registry.counter("tollgate_key_limit_refusals_total{limit}")
-  const budgets = registry.counter("tollgate_budget_refusals_total{selector,unit,per}")
-  const changed_prices = registry.counter("tollgate_price_changes_met_total")
-  const repeats = registry.counter("tollgate_idempotent_repeats_total")
+  const keyLimited = counting(registry, "tollgate_key_limit_refusals_total{limit}")
+  const budgetReached = counting(registry, "tollgate_budget_refusals_total{selector,unit,per}")
+  const pricesChanged = counting(registry, "tollgate_price_changes_met_total")
+  const repeated = counting(registry, "tollgate_idempotent_repeats_total")
   const attempts = registry.histogram("tollgate_upstream_attempt_seconds{upstream,outcome}", OPERATION_S)
-  const counts = registry.counter("tollgate_token_counts_total{model}")
-  const keepalives = registry.counter("tollgate_keepalives_total")
+  const tokensCounted = counting(registry, "tollgate_token_counts_total{model}")
+  const keepalive = counting(registry, "tollgate_keepalives_total")
   const added_latency = registry.histogram("tollgate_added_latency_seconds{where}", OWN_S)
   const added = { before: added_latency.of("before"), after: added_latency.of("after") }
   return {
@@ -99,22 +105,20 @@ function requestMetrics(registry: Registry) {
       if (code !== null) errors.of(route, code).add()
     },
     /** Counts a request rejected by a key's limit (D38). */
-    keyLimited: (limit: string): void => limited.of(limit).add(),
+    keyLimited,
     /** Counts a call refused by a budget (D97, D99). */
     budgetReached: ({ selector, unit, period }: Pick<BudgetUse, "selector" | "unit" | "period">): void =>
-      budgets.of(selector, unit, period).add(),
+      budgetReached(selector, unit, period),
     /** Counts a hold that obeyed prices from before a change (D100). */
-    pricesChanged: (): void => changed_prices.of().add(),
+    pricesChanged,
     /** Counts a repeat: the Idempotency-Key and the body of an earlier request (D43). */
-    repeated: (): void => repeats.of().add(),
+    repeated,
     /** Records an upstream attempt, up to its response headers. */
     attempted(upstream: Upstream, outcome: number | string, duration_ms: number): void {
       attempts.of(upstream.name, outcomeLabel(outcome)).observe(duration_ms / 1_000)
     },
-    tokensCounted(model: string): void {
-      counts.of(model).add()
-    },
-    keepalive: (): void => keepalives.of().add(),
+    tokensCounted,
+    keepalive,
     /** Records the latency that the gateway added before the upstream request, or before the last byte (D32). */
     latencyAdded: (where: "before" | "after", duration_ms: number): void =>
       added[where].observe(duration_ms / 1_000),
@@ -151,9 +155,9 @@ function ledgerMetrics(registry: Registry) {
   const statements = registry.histogram("tollgate_ledger_statement_seconds{kind}", OWN_S)
   const batches = registry.histogram("tollgate_ledger_batch_size{kind}", BATCH)
   const expired = registry.counter("tollgate_holds_expired_total")
-  const spooled = registry.counter("tollgate_ends_spooled_total")
-  const ignored = registry.counter("tollgate_ends_ignored_total")
-  const replaced = registry.counter("tollgate_labels_replaced_total")
+  const spooled = counting(registry, "tollgate_ends_spooled_total")
+  const endIgnored = counting(registry, "tollgate_ends_ignored_total")
+  const labelsReplaced = counting(registry, "tollgate_labels_replaced_total")
   return {
     /** Counts a statement of `kind` (a fixed word) that served `size` items. */
     statement(kind: string, size: number, duration_ms: number): void {
@@ -161,10 +165,10 @@ function ledgerMetrics(registry: Registry) {
       batches.of(kind).observe(size)
     },
     expired: (count: number): void => expired.of().add(count),
-    spooled: (): void => spooled.of().add(),
-    labelsReplaced: (): void => replaced.of().add(),
+    spooled,
+    labelsReplaced,
     /** Counts an end that changed nothing, because the hold had already ended (D13). */
-    endIgnored: (): void => ignored.of().add(),
+    endIgnored,
     grants: grantMetrics(registry),
     prices: priceMetrics(registry),
     audited: auditMetrics(registry),
@@ -201,12 +205,6 @@ function priceMetrics(registry: Registry): (shard: string, counts: PriceCounts) 
 }
 
 const sumOf = (numbers: readonly number[]) => numbers.reduce((sum, one) => sum + one, 0)
-
-/** Changes by operators (D102). */
-function changeMetrics(registry: Registry): (role: RecordedRole, outcome: ChangeBody["outcome"]) => void {
-  const changes = registry.counter("tollgate_operator_changes_total{role,outcome}")
-  return (role, outcome) => changes.of(role, outcome).add()
-}
 
 /** The result of the last audit. Absent before the first one: a 0 would claim that the ledger is consistent. */
 function auditMetrics(registry: Registry): (audit: Audited) => void {

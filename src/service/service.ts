@@ -81,16 +81,7 @@ export class Service {
       keep_months: options.config.journal.keep_months,
       log: options.log,
       checkpoints: (shard) => checkpointsOf(in_flight, shard),
-      events: {
-        statement: metrics.statement,
-        expired: metrics.expired,
-        spooled: metrics.spooled,
-        labelsReplaced: metrics.labelsReplaced,
-        promoted: (shard) => opened?.forgetSold(shard),
-        grants: metrics.grants,
-        prices: metrics.prices,
-        endIgnored: metrics.endIgnored,
-      },
+      events: { ...metrics, promoted: (shard) => opened?.forgetSold(shard) },
     })
     try {
       const catalog = await catalogOf(ledger, options.config)
