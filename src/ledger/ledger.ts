@@ -1,7 +1,7 @@
 import { inArray } from "drizzle-orm"
 import { recordOf } from "../kinds.ts"
 import { type OneOrMore, oneOrMore } from "../wire/list.ts"
-import { DatabaseLedger, type DatabaseLedgerOptions } from "./database-ledger.ts"
+import { type DatabaseLedger, type DatabaseLedgerOptions, openDatabaseLedger } from "./database-ledger.ts"
 import type { Owner, PriceTerms, Standing } from "./entries.ts"
 import type { LedgerLog } from "./events.ts"
 import { operatorLedger } from "./operators.ts"
@@ -33,7 +33,7 @@ export async function openLedger({ databases, ...options }: LedgerOptions) {
   const is_one = databases.length === 1
   const opened = await allOrNone(
     databases.map(async ({ name, open, database }, shard) => {
-      const ledger = await DatabaseLedger.open({
+      const ledger = await openDatabaseLedger({
         ...options,
         name,
         open,

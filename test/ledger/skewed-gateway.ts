@@ -1,6 +1,6 @@
 import { ledgerTime, nextId } from "../../src/id.ts"
 import { openDatabase } from "../../src/ledger/database/database.ts"
-import { DatabaseLedger } from "../../src/ledger/database-ledger.ts"
+import { openDatabaseLedger } from "../../src/ledger/database-ledger.ts"
 import { holdOf, RENEWING, settled, silent } from "./test-database.ts"
 
 /**
@@ -15,7 +15,7 @@ Date.now = () => right() + wrong_ms
 
 let renewals = 0
 const database = await openDatabase(address)
-const ledger = await DatabaseLedger.open({
+const ledger = await openDatabaseLedger({
   database,
   data_dir,
   lease: RENEWING,

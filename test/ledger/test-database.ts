@@ -9,7 +9,11 @@ import { type Address, connect } from "../../src/ledger/database/address.ts"
 import { DatabaseConnection, type Runner } from "../../src/ledger/database/connection.ts"
 import { type Database, openDatabase } from "../../src/ledger/database/database.ts"
 import type { Statement } from "../../src/ledger/database/statement.ts"
-import { DatabaseLedger, type DatabaseLedgerOptions } from "../../src/ledger/database-ledger.ts"
+import {
+  type DatabaseLedger,
+  type DatabaseLedgerOptions,
+  openDatabaseLedger,
+} from "../../src/ledger/database-ledger.ts"
 import type { Checkpoint, End, Hold, PriceTerms } from "../../src/ledger/entries.ts"
 import { Checkpoints } from "../../src/ledger/money/checkpoints.ts"
 import { endBatch } from "../../src/ledger/money/end.ts"
@@ -142,7 +146,7 @@ export async function openTestDatabase(): Promise<TestDatabase> {
     },
     async ledger(options = {}) {
       const data_dir = options.data_dir ?? (await folder())
-      const ledger = await DatabaseLedger.open({
+      const ledger = await openDatabaseLedger({
         database,
         lease: LONG_LEASE,
         log: silent,
