@@ -21,11 +21,11 @@ import { forgetIdempotency, KeptAnswers } from "./money/idempotency-claims.ts"
 import { LastUsed } from "./money/last-used.ts"
 import { Lease, type LeaseTimes } from "./money/lease.ts"
 import { registerTerms } from "./money/terms.ts"
-import { AttemptQueue } from "./queue/attempts.ts"
+import { attemptQueue } from "./queue/attempts.ts"
 import { inBackground } from "./queue/background.ts"
-import { EndQueue } from "./queue/ends.ts"
+import { endQueue } from "./queue/ends.ts"
 import { EstimateQueue } from "./queue/estimates.ts"
-import { ANSWER_MS, HoldQueue } from "./queue/holds.ts"
+import { ANSWER_MS, holdQueue } from "./queue/holds.ts"
 import { LabelQueue } from "./queue/labels.ts"
 import { Outstanding } from "./queue/outstanding.ts"
 import { recovering, replaying } from "./queue/recovery.ts"
@@ -104,9 +104,9 @@ export async function openDatabaseLedger({
   const of_calls = connect()
   const of_running = connect()
   const of_background = connect()
-  const ends = new EndQueue(of_calls, of_background, gatewayId, outstanding, spool, events, log)
-  const attempts = new AttemptQueue(of_running, spool, log)
-  const holds = new HoldQueue(of_calls, lease, outstanding, ends, used)
+  const ends = endQueue(of_calls, of_background, gatewayId, outstanding, spool, events, log)
+  const attempts = attemptQueue(of_running, spool, log)
+  const holds = holdQueue(of_calls, lease, outstanding, ends, used)
   const sweeper = new Sweeper(connect(), lease, (count) => events.expired?.(count))
   const written = new Checkpoints(of_running, gatewayId)
   let counts_due_ms = 0
@@ -222,7 +222,7 @@ export async function openDatabaseLedger({
     open,
     database: operators,
     names: database.receipts,
-    unheld: () => ends.unheld.map(unheldViolation),
+    unheld: () => ends.unheld().map(unheldViolation),
     onForgotten: (id) => labels.forget(id),
     onAudit: ({ violations }) => sweeper.add(abandonedIn(violations)),
   }

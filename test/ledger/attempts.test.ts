@@ -4,7 +4,7 @@ import { audit } from "../../src/ledger/archive/audit.ts"
 import { addMonths } from "../../src/ledger/archive/months.ts"
 import type { Runner } from "../../src/ledger/database/connection.ts"
 import type { AttemptEntry, Hold } from "../../src/ledger/entries.ts"
-import { AttemptQueue } from "../../src/ledger/queue/attempts.ts"
+import { attemptQueue } from "../../src/ledger/queue/attempts.ts"
 import { Spool } from "../../src/ledger/queue/spool.ts"
 import { addAttempts, sumAttempts } from "../../src/ledger/reports/attempts.ts"
 import { getCall, getCallOf } from "../../src/ledger/reports/calls.ts"
@@ -281,7 +281,7 @@ test("D93 attempts are remembered once, however often they are written again aft
     rows += size
     return own.run(statement, values, within_ms, size)
   }
-  const queue = new AttemptQueue({ run }, new Spool(await db.folder(), nextId(), silent), silent)
+  const queue = attemptQueue({ run }, new Spool(await db.folder(), nextId(), silent), silent)
   const ledger = await db.ledger()
   const hold = await held(ledger)
   for (let ordinal = 0; ordinal < 10; ordinal += 1) void queue.write(attemptOf(hold, { ordinal }))

@@ -24,8 +24,7 @@ beforeAll(async () => {
   // A hold of a model `late …` waits at its commit for whoever has the lock of its terms.
   await db.sql.unsafe(`
     CREATE FUNCTION tollgate.commit_late() RETURNS trigger LANGUAGE plpgsql SET lock_timeout = 0 AS $$ BEGIN
-      IF (SELECT model FROM tollgate.terms WHERE id = NEW.terms_id) LIKE 'late %'
-        AND NOT EXISTS (SELECT FROM tollgate.ends WHERE id = NEW.id)
+      IF (SELECT model FROM tollgate.terms WHERE id = NEW.terms_id) LIKE 'late %' AND NEW.amount_nano > 0
       THEN PERFORM pg_advisory_xact_lock_shared(NEW.terms_id); END IF;
       RETURN NULL;
     END $$;

@@ -45,7 +45,7 @@ export function capFor(calls: { readonly size: number }): (waiting: number) => n
 }
 
 /** The limits of a queue; without them it takes everything, in batches of any size. */
-interface BatchLimits {
+export interface BatchLimits {
   readonly limit?: number
   /** Maximum size of the next batch, while this many items wait. */
   readonly cap?: (waiting: number) => number

@@ -1,5 +1,4 @@
 import { sql } from "drizzle-orm"
-import { BatchQueue } from "../database/batch-queue.ts"
 import type { Runner } from "../database/connection.ts"
 import { booleanOf, firstAndLast, isItem, jsonOf, names, statement } from "../database/statement.ts"
 import type { AttemptEntry } from "../entries.ts"
@@ -8,7 +7,7 @@ import { h } from "../schema/aliases.ts"
 import { attempts } from "../schema/attempts.ts"
 import { holds } from "../schema/tables.ts"
 import { type Spool, spoolKey } from "./spool.ts"
-import { SpooledWrites, type WriteOutcome } from "./spooled-writes.ts"
+import { spooledWrites } from "./spooled-writes.ts"
 
 /** Deadline of one statement. It is then retried. */
 const STATEMENT_MS = 5_000
@@ -59,62 +58,57 @@ type Origin = "call" | "spool" | "memory"
 interface QueuedAttempt {
   readonly attempt: AttemptEntry
   readonly origin: Origin
-  readonly since_ms: number
-  resolve: ((written: WriteOutcome) => void) | null
 }
 
-/** Writes failed attempts (D93). */
-export class AttemptQueue extends SpooledWrites<QueuedAttempt, boolean, AttemptEntry> {
-  protected readonly queue: BatchQueue<QueuedAttempt, boolean>
-  readonly #spool: Spool
-  /** Attempts whose hold the database has lost. The end of their call writes it again (D73). */
-  #unheld: AttemptEntry[] = []
+export type AttemptQueue = ReturnType<typeof attemptQueue>
 
-  constructor(connection: Runner, spool: Spool, log: LedgerLog) {
-    super(log, "the database refused an attempt: it is kept in the spool")
-    this.#spool = spool
-    this.queue = new BatchQueue<QueuedAttempt, boolean>(connection, {
+/** Writes failed attempts (D93). */
+export function attemptQueue(connection: Runner, spool: Spool, log: LedgerLog) {
+  /** Attempts whose hold the database has lost. The end of their call writes it again (D73). */
+  let unheld: AttemptEntry[] = []
+  const writes = spooledWrites<QueuedAttempt, boolean, AttemptEntry>(
+    connection,
+    {
+      refusal: "the database refused an attempt: it is kept in the spool",
       accountOf: ({ attempt }) => attempt.account_id,
+      callOf: ({ attempt }) => attempt.id,
       run: (runner, items) =>
         writeAttempts(
           runner,
           items.map(({ attempt }) => attempt),
         ),
-      onFirstFailure: (item) => this.spool(item),
-    })
+      spool: spoolAttempt,
+      done(item, is_held) {
+        const { attempt, origin } = item
+        if (is_held) {
+          if (origin !== "memory") writes.remember(attempt)
+          spool.delete(spoolKey(item))
+        } else {
+          spoolAttempt(item)
+          if (origin !== "spool") unheld.push(attempt)
+        }
+        writes.finish(item, is_held ? "applied" : "none")
+      },
+    },
+    log,
+  )
+
+  function spoolAttempt({ attempt, origin }: QueuedAttempt): void {
+    if (origin !== "spool") spool.add({ attempt })
   }
 
-  /** Resolves once the attempt is in the ledger, or is in the spool and cannot be written now. */
-  write(attempt: AttemptEntry, origin: Origin = "call"): Promise<WriteOutcome> {
-    return new Promise((resolve) => this.add({ attempt, origin, since_ms: performance.now(), resolve }))
-  }
-
-  /** Writes those again whose hold was missing; with `has_lost`, also all that the database may have lost (D73). */
-  writeAgain(has_lost: boolean): void {
-    const unheld = this.#unheld
-    this.#unheld = []
-    for (const attempt of unheld) void this.write(attempt)
-    if (has_lost) for (const attempt of this.recent) void this.write(attempt, "memory")
-    this.forgetEarlier()
-  }
-
-  protected done(item: QueuedAttempt, is_held: boolean): void {
-    const { attempt, origin } = item
-    if (is_held) {
-      if (origin !== "memory") this.remember(attempt)
-      this.#spool.delete(spoolKey(item))
-    } else {
-      this.spool(item)
-      if (origin !== "spool") this.#unheld.push(attempt)
-    }
-    this.finish(item, is_held ? "applied" : "none")
-  }
-
-  protected spool({ attempt, origin }: QueuedAttempt): void {
-    if (origin !== "spool") this.#spool.add({ attempt })
-  }
-
-  protected callOf({ attempt }: QueuedAttempt): string {
-    return attempt.id
+  const write = (attempt: AttemptEntry, origin: Origin = "call") => writes.write({ attempt, origin })
+  return {
+    write,
+    drained: writes.drained,
+    stop: writes.stop,
+    /** Writes those again whose hold was missing; with `has_lost`, also all that the database may have lost (D73). */
+    writeAgain(has_lost: boolean): void {
+      const again = unheld
+      unheld = []
+      for (const attempt of again) void write(attempt)
+      if (has_lost) for (const attempt of writes.recent()) void write(attempt, "memory")
+      writes.forgetEarlier()
+    },
   }
 }

@@ -47,7 +47,7 @@ export function recovering(parts: RecoveryParts): () => Promise<void> {
   let tells_timeline = true
 
   async function writeAgain(): Promise<void> {
-    const { recent } = ends
+    const recent = ends.recent()
     const lost = await findForgotten(
       connection,
       recent.map(({ end }) => end.id),

@@ -1,4 +1,5 @@
-import type { BatchQueue } from "../database/batch-queue.ts"
+import { type BatchLimits, BatchQueue, type Work } from "../database/batch-queue.ts"
+import type { Runner } from "../database/connection.ts"
 import { errorCode } from "../database/database-errors.ts"
 import { type Waiter, Withdrawn } from "../database/queued.ts"
 import type { LedgerLog } from "../events.ts"
@@ -13,115 +14,129 @@ const RECENT_LIMIT = 16_384
 /** The result of an item: written, without a hold, `refused` for its data, or `unwritten` when the queue was stopped. */
 export type WriteOutcome = "applied" | "closed" | "none" | "refused" | "unwritten"
 
-interface SpooledWrite {
+export type PendingWrite<Item> = Item & {
   readonly since_ms: number
   /** Set to null after the call, so that a remembered item does not retain its promise. */
   resolve: ((written: WriteOutcome) => void) | null
 }
 
-/** Writes items in the background, each until it is in the ledger, and spools it until then (D27). */
-export abstract class SpooledWrites<Item extends SpooledWrite, Result, Kept> {
-  protected abstract readonly queue: BatchQueue<Item, Result>
-  readonly #log: LedgerLog
-  readonly #refusal: string
-  /** Items that are not in the ledger yet, in the order in which they came. */
-  readonly #items = new Set<Item>()
-  #idle: (() => void)[] = []
-  #tick: Timer | undefined
-  #recent: Kept[] = []
-  #earlier: Kept[] = []
-  #rotated_ms = performance.now()
-  readonly #waiter: Waiter<Item, Result> = {
-    resolve: ({ item }, result) => this.done(item, result),
-    reject: ({ item }, error) => this.failed(item, error),
-  }
-
-  /** `refusal`: the log message for an item that the database refuses. */
-  constructor(log: LedgerLog, refusal: string) {
-    this.#log = log
-    this.#refusal = refusal
-  }
-
+interface SpooledWork<Item, Result> extends Pick<Work<PendingWrite<Item>, Result>, "accountOf" | "run"> {
+  /** The log message for an item that the database refuses. */
+  readonly refusal: string
   /** Handles the answer of the database. */
-  protected abstract done(item: Item, result: Result): void
-  protected abstract spool(item: Item): void
-  protected abstract callOf(item: Item): string
+  done(item: PendingWrite<Item>, result: Result): void
+  spool(item: Item): void
+  callOf(item: Item): string
+  onFinish?(item: Item, written: WriteOutcome): void
+}
 
-  /** The items of the last 10 s and some older ones, in case a failover has lost them (D73). */
-  get recent(): readonly Kept[] {
-    return [...this.#earlier, ...this.#recent]
+/** Writes items in the background, each until it is in the ledger, and spools it until then (D27). */
+export function spooledWrites<Item, Result, Kept>(
+  connection: Runner,
+  work: SpooledWork<Item, Result>,
+  log: LedgerLog,
+  limits: BatchLimits = {},
+) {
+  const { refusal, done, spool, callOf, onFinish } = work
+  const queue = new BatchQueue<PendingWrite<Item>, Result>(
+    connection,
+    { accountOf: work.accountOf, run: work.run, onFirstFailure: spool },
+    limits,
+  )
+  /** Items that are not in the ledger yet, in the order in which they came. */
+  const items = new Set<PendingWrite<Item>>()
+  let idle: (() => void)[] = []
+  let tick: Timer | undefined
+  let recent: Kept[] = []
+  let earlier: Kept[] = []
+  let rotated_ms = performance.now()
+  const waiter: Waiter<PendingWrite<Item>, Result> = {
+    resolve: ({ item }, result) => done(item, result),
+    reject: ({ item }, error) => failed(item, error),
   }
 
-  /** Forgets what was written long ago. Called while the database answers, because then it is not lost. */
-  forgetEarlier(): void {
-    if (performance.now() - this.#rotated_ms >= RECENT_MS) this.#rotate()
-  }
-
-  drained(): Promise<void> {
-    return new Promise((resolve) => {
-      if (this.#items.size === 0) resolve()
-      else this.#idle.push(resolve)
-    })
-  }
-
-  stop(): void {
-    this.queue.stop()
-    clearTimeout(this.#tick)
-  }
-
-  protected add(item: Item): void {
-    this.#items.add(item)
-    this.#tick ??= setTimeout(this.spoolOverdue, TICK_MS)
-    this.enqueue(item)
-  }
-
-  protected enqueue(item: Item): void {
+  function enqueue(item: PendingWrite<Item>): void {
     try {
-      this.queue.add(item, Number.POSITIVE_INFINITY, false, this.#waiter)
+      queue.add(item, Number.POSITIVE_INFINITY, false, waiter)
     } catch (error) {
-      this.failed(item, error)
+      failed(item, error)
     }
   }
 
-  protected failed(item: Item, error: unknown): void {
-    this.spool(item)
+  function failed(item: PendingWrite<Item>, error: unknown): void {
+    spool(item)
     if (error instanceof Withdrawn) {
-      this.finish(item, "unwritten")
+      finish(item, "unwritten")
       return
     }
-    this.#log.error({ id: this.callOf(item), code: errorCode(error) }, this.#refusal)
-    this.finish(item, "refused")
+    log.error({ id: callOf(item), code: errorCode(error) }, refusal)
+    finish(item, "refused")
   }
 
-  protected finish(item: Item, written: WriteOutcome): void {
+  function finish(item: PendingWrite<Item>, written: WriteOutcome): void {
+    onFinish?.(item, written)
     item.resolve?.(written)
     item.resolve = null
-    this.#items.delete(item)
-    if (this.#items.size > 0) return
-    const idle = this.#idle
-    this.#idle = []
-    for (const resolve of idle) resolve()
-  }
-
-  protected remember(kept: Kept): void {
-    if (this.#recent.length >= RECENT_LIMIT) this.#rotate()
-    this.#recent.push(kept)
+    items.delete(item)
+    if (items.size > 0) return
+    const waiting = idle
+    idle = []
+    for (const resolve of waiting) resolve()
   }
 
   /** Spools each overdue item, every `TICK_MS`. */
-  protected readonly spoolOverdue = (): void => {
-    clearTimeout(this.#tick)
+  function spoolOverdue(): void {
+    clearTimeout(tick)
     const before_ms = performance.now() - SPOOL_AFTER_MS
-    for (const item of this.#items) {
+    for (const item of items) {
       if (item.since_ms > before_ms) break
-      this.spool(item)
+      spool(item)
     }
-    this.#tick = this.#items.size > 0 ? setTimeout(this.spoolOverdue, TICK_MS) : undefined
+    tick = items.size > 0 ? setTimeout(spoolOverdue, TICK_MS) : undefined
   }
 
-  #rotate(): void {
-    this.#earlier = this.#recent
-    this.#recent = []
-    this.#rotated_ms = performance.now()
+  function rotate(): void {
+    earlier = recent
+    recent = []
+    rotated_ms = performance.now()
+  }
+
+  return {
+    enqueue,
+    failed,
+    finish,
+    spoolOverdue,
+    get depth() {
+      return queue.depth
+    },
+    /** Resolves once the item is in the ledger, or is in the spool and cannot be written now. */
+    write(item: Item): Promise<WriteOutcome> {
+      return new Promise((resolve) => {
+        const pending = { ...item, since_ms: performance.now(), resolve }
+        items.add(pending)
+        tick ??= setTimeout(spoolOverdue, TICK_MS)
+        enqueue(pending)
+      })
+    },
+    /** The items of the last 10 s and some older ones, in case a failover has lost them (D73). */
+    recent: (): readonly Kept[] => [...earlier, ...recent],
+    remember(kept: Kept): void {
+      if (recent.length >= RECENT_LIMIT) rotate()
+      recent.push(kept)
+    },
+    /** Forgets what was written long ago. Called while the database answers, because then it is not lost. */
+    forgetEarlier(): void {
+      if (performance.now() - rotated_ms >= RECENT_MS) rotate()
+    },
+    drained(): Promise<void> {
+      return new Promise((resolve) => {
+        if (items.size === 0) resolve()
+        else idle.push(resolve)
+      })
+    },
+    stop(): void {
+      queue.stop()
+      clearTimeout(tick)
+    },
   }
 }
