@@ -4,6 +4,8 @@ import { MIGRATIONS } from "../../src/ledger/database/migration.ts"
 
 /** The number of migrations that version 0.1 had. */
 const VERSION_0_1 = 4
+/** Those of version 0.2.0. */
+export const VERSION_0_2 = 5
 /** Those before operators and the log of their changes. */
 export const BEFORE_OPERATORS = 32
 

@@ -3,9 +3,9 @@ import { readFileSync } from "node:fs"
 import { join } from "node:path"
 import { Type } from "@sinclair/typebox"
 import { Value } from "@sinclair/typebox/value"
-import { connect } from "../../src/ledger/database/address.ts"
 import { parseUsd, printUsd } from "../../src/money.ts"
-import { emptyDatabase, type FreshDatabase } from "../support/database.ts"
+import { createOldLedger, VERSION_0_2 } from "../ledger/old-ledger.ts"
+import { emptyDatabase, type FreshDatabase, withSql } from "../support/database.ts"
 import { CHAT, chat, configFor, until } from "../support/gateway.ts"
 import { ADMIN_TOKEN, operatorOf } from "../support/operator.ts"
 import { HELLO, type Provider, startProvider } from "../support/provider.ts"
@@ -13,11 +13,11 @@ import type { GatewayProcess } from "./gateway-process.ts"
 import { databaseVariables, Workplace } from "./workplace.ts"
 
 /**
- * The upgrade of a ledger that version 0.2.0 wrote itself, and whose gateway was killed during a call: three accounts, keys of which one
+ * The upgrade of a ledger whose rows version 0.2.0 wrote itself, and whose gateway was killed during a call: three accounts, keys of which one
  * is limited and one revoked, and calls that were settled, released, cut and left open.
  */
 
-const DUMP = readFileSync(join(import.meta.dir, "../fixtures/ledger-0.2.0.sql"), "utf8")
+const ROWS = readFileSync(join(import.meta.dir, "../fixtures/ledger-0.2.0.sql"), "utf8")
 const Nullable = Type.Union([Type.String(), Type.Null()])
 /** What the admin API of 0.2.0 said of it. */
 const facts = Value.Parse(
@@ -30,7 +30,7 @@ const facts = Value.Parse(
     ),
     calls: Type.Array(Type.Object({ id: Type.String(), state: Type.String(), charge: Nullable })),
   }),
-  JSON.parse(DUMP.split("\n")[1]?.slice(3) ?? "null"),
+  JSON.parse(ROWS.split("\n")[1]?.slice(3) ?? "null"),
 )
 const accountNamed = (name: string) => {
   const found = facts.accounts.find((account) => account.name === name)
@@ -49,9 +49,10 @@ let gateway: GatewayProcess
 
 beforeAll(async () => {
   fresh = await emptyDatabase()
-  const client = connect(fresh.address, { max: 1, onnotice: () => {} })
-  await client.unsafe(DUMP)
-  await client.end()
+  await withSql(fresh.address, async (sql) => {
+    await createOldLedger(sql, VERSION_0_2)
+    await sql.unsafe(ROWS)
+  })
   provider = await startProvider()
   provider.reply(HELLO)
   place = new Workplace()
