@@ -1,6 +1,5 @@
 import { describe, expect, test } from "bun:test"
 import { makeKey } from "../../src/admission/key.ts"
-import { connect } from "../../src/ledger/database/address.ts"
 import { expectIds } from "../http/errors.ts"
 import { testHarness } from "../http/harness.ts"
 import type { Answer } from "../support/answer.ts"
@@ -221,8 +220,7 @@ describe("D16 canaries that were planted are nowhere", () => {
     })
     const running = chat(account.key, { stream: true })
     const exchange = await started.promise
-    const sql = connect(harness.gateway.address, { max: 1 })
-    await sql.begin(async (lock) => {
+    await harness.gateway.sql.begin(async (lock) => {
       await lock`LOCK TABLE tollgate.holds IN ACCESS EXCLUSIVE MODE`
       await exchange.chunk("data: [DONE]\n\n")
       await exchange.end()
@@ -232,13 +230,12 @@ describe("D16 canaries that were planted are nowhere", () => {
       )
       expect(found(kept, planted())).toEqual([])
     })
-    await sql.end()
     const id = expectIds(await running)
     await untilIs(() => harness.gateway.call(id), { state: "settled" })
   })
 
   test("not in any table of the ledger", async () => {
-    const sql = connect(harness.gateway.address, { max: 1 })
+    const { sql } = harness.gateway
     const tables = await sql`SELECT table_name FROM information_schema.tables WHERE table_schema = 'tollgate'`
     const names = tables.map(({ table_name }) => String(table_name))
     expect(names).toContain("holds")
@@ -249,7 +246,6 @@ describe("D16 canaries that were planted are nowhere", () => {
       expect({ name, found: found(text, planted()) }).toEqual({ name, found: told })
       if (name === "keys") expect(text).toContain(account.key_id)
     }
-    await sql.end()
   })
 
   test("they were planted: the provider saw the prompt, and clients the output", () => {

@@ -2,7 +2,6 @@ import { describe, expect, test } from "bun:test"
 import { readdirSync } from "node:fs"
 import fc from "fast-check"
 import { makeKey } from "../../src/admission/key.ts"
-import { connect } from "../../src/ledger/database/address.ts"
 import { CANARY, chatBody, testHarness } from "../http/harness.ts"
 import { ADMIN_TOKEN, CHAT, MESSAGES, PROVIDER_KEY, until, untilIs } from "../support/gateway.ts"
 import { chatWords, type Exchange, HELLO, json, sse, usage } from "../support/provider.ts"
@@ -115,9 +114,8 @@ async function sendAll(requests: readonly Uint8Array[], error = OWN_ERROR): Prom
 
 /** How many calls of an account the ledger knows. */
 async function callsOf(account_id: string): Promise<number> {
-  const sql = connect(harness.gateway.address, { max: 1 })
-  const [row] = await sql`SELECT count(*)::int FROM tollgate.holds WHERE account_id = ${account_id}`
-  await sql.end()
+  const [row] = await harness.gateway
+    .sql`SELECT count(*)::int FROM tollgate.holds WHERE account_id = ${account_id}`
   return row?.count
 }
 

@@ -1,5 +1,4 @@
 import { expect, test } from "bun:test"
-import { connect } from "../../src/ledger/database/address.ts"
 import { MAX_PAGE } from "../../src/wire/admin-query.ts"
 import { ADMIN_TOKEN } from "../support/gateway.ts"
 import { testGateway } from "../support/test-gateway.ts"
@@ -14,10 +13,8 @@ test("a name is found among all accounts, and said to be taken", async () => {
   const run = (...words: string[]) => type(["accounts", ...words], env)
   const oldest = "00000000-0000-7000-8000-000000000001"
   expect(await run("create", "Acme", "--id", oldest)).toMatchObject({ code: 0, err: "" })
-  const client = connect(gateway.address, { max: 1 })
-  await client`INSERT INTO tollgate.accounts (id, name)
+  await gateway.sql`INSERT INTO tollgate.accounts (id, name)
     SELECT (left(${oldest}, 24) || lpad(n::text, 12, '0'))::uuid, 'Newer' FROM generate_series(2, ${MAX_PAGE + 1}::int) n`
-  await client.end()
   expect((await run("show", "Acme")).out).toContain(oldest)
   expect((await run("create", "Acme")).err).toBe(
     "Another account has the same name, so commands accept only the ids of these accounts.\n",

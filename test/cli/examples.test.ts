@@ -5,7 +5,6 @@ import { drizzle } from "drizzle-orm/postgres-js"
 import { root } from "../../src/cli/program.ts"
 import { JOURNAL_TABLES } from "../../src/ledger/archive/months.ts"
 import { sealMonth } from "../../src/ledger/archive/seals.ts"
-import { connect } from "../../src/ledger/database/address.ts"
 import { ADMIN_TOKEN, CHAT, chat, configFor, PRICE } from "../support/gateway.ts"
 import { HELLO } from "../support/provider.ts"
 import { DatabaseProxy } from "../support/proxy.ts"
@@ -31,7 +30,7 @@ afterAll(() => way.stop())
 
 /** October 2024, without calls, as it is when it was kept long enough (D75). */
 async function detachedMonth(): Promise<void> {
-  const client = connect(gateway.address, { max: 1, onnotice: () => {} })
+  const client = gateway.sql
   await client`INSERT INTO tollgate.months (month, to_id) VALUES ('2024-10-01', tollgate.month_id('2024-11-01'))`
   for (const table of JOURNAL_TABLES)
     await client.unsafe(`CREATE TABLE tollgate.${table}_2024_10 (LIKE tollgate.${table})`)
@@ -41,7 +40,6 @@ async function detachedMonth(): Promise<void> {
     await tx`UPDATE tollgate.seals SET sealed_at = '2024-11-08'`
     await tx`UPDATE tollgate.months SET detached_at = now() WHERE month = '2024-10-01'`
   })
-  await client.end()
 }
 
 /** The prices of the configuration, as LiteLLM lists them. */

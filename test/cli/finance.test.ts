@@ -3,7 +3,6 @@ import { readFileSync } from "node:fs"
 import { join } from "node:path"
 import { drizzle } from "drizzle-orm/postgres-js"
 import { nextId } from "../../src/id.ts"
-import { connect } from "../../src/ledger/database/address.ts"
 import { MAX_GROUPS } from "../../src/ledger/reports/usage-sums.ts"
 import { csvRows } from "../../src/wire/csv.ts"
 import type { StatementBody, TrialBalanceBody } from "../../src/wire/statement.ts"
@@ -111,25 +110,21 @@ test("D106 debits and credits are equal, unless a balance was changed without an
   })
   const before = await run("trial-balance", "--at", "2026-01-01", "--json")
   expect(JSON.parse(before.out)).toMatchObject({ accounts: 0, debit: "0", credit: "0", balance: "0" })
-  const sql = connect(gateway.address, { max: 1, onnotice: () => {} })
   const shift = (nano: number) =>
-    falsify(sql, (tx) => tx`UPDATE tollgate.accounts SET balance_nano = balance_nano + ${nano}`)
+    falsify(gateway.sql, (tx) => tx`UPDATE tollgate.accounts SET balance_nano = balance_nano + ${nano}`)
   await shift(1)
   const wrong = await run("trial-balance")
   await shift(-1)
-  await sql.end()
   expect(wrong).toMatchObject({ code: 1 })
   expect(wrong.err).toContain("debits and credits differ")
 })
 
 test("D105 usage as CSV and NDJSON has all groups", async () => {
-  const sql = connect(gateway.address, { max: 1, onnotice: () => {} })
   const calls = Array.from({ length: MAX_GROUPS }, () => ({ id: nextId(), account_id: nextId() }))
   await plantCalls(
-    drizzle(sql),
+    drizzle(gateway.sql),
     calls.map((call) => ({ ...call, ended_at: new Date(), state: "settled", charge_nano: 1n })),
   )
-  await sql.end()
   const asked = ["usage", "--by", "account,day"]
   const shown = await run(...asked)
   expect(shown.err).toContain("1 more groups are not shown; the total includes them.")

@@ -2,7 +2,6 @@ import { beforeAll, describe, expect, test } from "bun:test"
 import { writeFile } from "node:fs/promises"
 import { join } from "node:path"
 import { floorId } from "../../src/id.ts"
-import { connect } from "../../src/ledger/database/address.ts"
 import { compareUsage } from "../../src/reconciliation/compared-usage.ts"
 import { readUsageExport } from "../../src/reconciliation/usage-export.ts"
 import type { ComparedUsage, ReconciledSums } from "../../src/wire/reconciliation.ts"
@@ -374,16 +373,14 @@ describe("D98 tollgate reconcile", () => {
 
   /** The calls as they would be if they had been made at half past nine. */
   async function moveToThePast(): Promise<void> {
-    const sql = connect(gateway.address, { max: 1, onnotice: () => {} })
-    while ((await sql`SELECT FROM tollgate.attempts`).length === 0) await Bun.sleep(5)
+    while ((await gateway.sql`SELECT FROM tollgate.attempts`).length === 0) await Bun.sleep(5)
     const at = new Date(NINE_MS + HOUR_MS / 2)
     const prefix = floorId(at).slice(0, 14)
-    await falsify(sql, async (tx) => {
+    await falsify(gateway.sql, async (tx) => {
       for (const table of ["holds", "ends", "attempts"])
         await tx.unsafe(`UPDATE tollgate.${table} SET id = ('${prefix}' || substr(id::text, 15))::uuid
           ${table === "holds" ? "" : `, ended_at = '${at.toISOString()}'`}`)
     })
-    await sql.end()
   }
 
   async function run(results: readonly object[], ...words: readonly string[]) {
@@ -534,10 +531,8 @@ describe("D98 tollgate reconcile", () => {
 
   /** What the provider would report, by key. */
   async function keyed() {
-    const sql = connect(gateway.address, { max: 1, onnotice: () => {} })
-    const found = await sql<{ key: string; calls: number }[]>`
+    const found = await gateway.sql<{ key: string; calls: number }[]>`
       SELECT details ->> 'key' AS key, count(*)::int AS calls FROM tollgate.ends GROUP BY 1 ORDER BY 1`
-    await sql.end()
     expect(found.map(({ key: name }) => name)).toEqual(["a", "b"])
     return found.map(({ calls }, at) => ({
       model: "renamed",

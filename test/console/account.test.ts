@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import type { Page } from "playwright-core"
 import { dailyUsage } from "../../src/console/daily.ts"
 import { countedKinds, recordOf } from "../../src/kinds.ts"
-import { BROWSER, type Browser, browserless, openBrowser } from "../support/browser.ts"
+import { BROWSER, type Browser, browserless, openBrowser, watchedPage } from "../support/browser.ts"
 import { CHAT, chat, type TestGateway, untilIs } from "../support/gateway.ts"
 import { chatCompletion, json, usage } from "../support/provider.ts"
 import { testGateway } from "../support/test-gateway.ts"
@@ -57,8 +57,8 @@ describe.skipIf(browserless("/account works"))(`D104: /account in headless Chrom
   let browser: Browser
   let page: Page
   let account: Awaited<ReturnType<TestGateway["account"]>>
-  const requests: string[] = []
-  const complaints: string[] = []
+  let requests: string[]
+  let complaints: string[]
 
   beforeAll(async () => {
     account = await gateway.account("10")
@@ -69,12 +69,7 @@ describe.skipIf(browserless("/account works"))(`D104: /account in headless Chrom
       await (await chat(gateway, key, { user: PERSON })).text()
     }
     browser = await openBrowser({ width: 1280, height: 900 })
-    page = await browser.context.newPage()
-    page.on("request", (request) => requests.push(request.url()))
-    page.on("pageerror", (error) => complaints.push(error.message))
-    page.on("console", (message) => {
-      if (message.type() === "error" || message.type() === "warning") complaints.push(message.text())
-    })
+    ;({ page, requests, complaints } = await watchedPage(browser))
     await page.goto(`${gateway.url}/account`)
   })
 

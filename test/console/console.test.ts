@@ -2,10 +2,9 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import { drizzle } from "drizzle-orm/postgres-js"
 import type { Locator, Page } from "playwright-core"
 import { nextId } from "../../src/id.ts"
-import { connect } from "../../src/ledger/database/address.ts"
 import type { AccountBody } from "../../src/wire/admin.ts"
 import { plantCall } from "../admin/admin-harness.ts"
-import { BROWSER, type Browser, browserless, openBrowser } from "../support/browser.ts"
+import { BROWSER, type Browser, browserless, openBrowser, watchedPage } from "../support/browser.ts"
 import { within } from "../support/fair-clock.ts"
 import { ADMIN_TOKEN, CHAT, chat, EARLY_COMMENTS, untilIs } from "../support/gateway.ts"
 import { chatCompletion, chatWords, json, sse, sseEvent, usage } from "../support/provider.ts"
@@ -24,25 +23,19 @@ const RELEASED = {
 } as const
 
 const { provider, gateway } = await testGateway(EARLY_COMMENTS)
-const client = connect(gateway.address, { max: 1, onnotice: () => {} })
 const latestAccount = async () =>
   (await gateway.admin<{ data: { id: string }[] }>("GET", "/accounts")).data[0]?.id ?? ""
 
 describe.skipIf(browserless("/console works"))(`D50: /console in headless Chromium (${BROWSER})`, () => {
   let browser: Browser
   let page: Page
-  const requests: string[] = []
-  const complaints: string[] = []
+  let requests: string[]
+  let complaints: string[]
 
   beforeAll(async () => {
     browser = await openBrowser({ width: 1280, height: 900 })
     await browser.context.grantPermissions(["clipboard-read", "clipboard-write"], { origin: gateway.url })
-    page = await browser.context.newPage()
-    page.on("request", (request) => requests.push(request.url()))
-    page.on("pageerror", (error) => complaints.push(error.message))
-    page.on("console", (message) => {
-      if (message.type() === "error" || message.type() === "warning") complaints.push(message.text())
-    })
+    ;({ page, requests, complaints } = await watchedPage(browser))
     await page.goto(`${gateway.url}/console`)
   })
 
@@ -52,7 +45,6 @@ describe.skipIf(browserless("/console works"))(`D50: /console in headless Chromi
     // What the page was refused on purpose, the browser complains of; anything else is a defect.
     expect(complaints.filter((text) => !text.startsWith("Failed to load resource"))).toEqual([])
     await browser.close()
-    await client.end()
   })
 
   const visit = async (hash: string) => {
@@ -323,7 +315,7 @@ describe.skipIf(browserless("/console works"))(`D50: /console in headless Chromi
   })
 
   test("D92: estimates are shown beside usage, with what to set", async () => {
-    await client`INSERT INTO tollgate.estimates
+    await gateway.sql`INSERT INTO tollgate.estimates
         SELECT (now() AT TIME ZONE 'UTC')::date, ${HOSTILE}, 'chat', 20, 80, 20, 60, 38, 18, 20, 4, 0`
     await visit("#/")
     // The gateway can have written estimates of the calls of this file beside it.
@@ -331,11 +323,11 @@ describe.skipIf(browserless("/console works"))(`D50: /console in headless Chromi
     const cells = await row.locator("td").allInnerTexts()
     expect(cells).toEqual([HOSTILE, "chat", "20", "3", "4", "4", "1", "0", "−60.5%", "0%"])
     await main().getByText("chat: Set bytes_per_token: 3 and estimate: { hidden_output: 1 }.").waitFor()
-    await client`DELETE FROM tollgate.estimates`
+    await gateway.sql`DELETE FROM tollgate.estimates`
   })
 
   test("D80: refused calls are shown beside accounts", async () => {
-    const [made] = await client<{ account_id: string }[]>`INSERT INTO tollgate.refusals
+    const [made] = await gateway.sql<{ account_id: string }[]>`INSERT INTO tollgate.refusals
         SELECT date_trunc('hour', now()), id, id, 'insufficient_balance', 222, now() FROM tollgate.accounts LIMIT 1
         RETURNING account_id`
     for (const path of ["#/accounts", `#/accounts/${made?.account_id}`]) {
@@ -344,11 +336,11 @@ describe.skipIf(browserless("/console works"))(`D50: /console in headless Chromi
       const cells = await row.locator("td").allInnerTexts()
       expect([cells[0], cells[2], cells[3]]).toEqual([HOSTILE, "insufficient_balance", "222"])
     }
-    await client`DELETE FROM tollgate.refusals`
+    await gateway.sql`DELETE FROM tollgate.refusals`
   })
 
   test("D93: attempts that failed or gave no answer are shown beside the upstreams", async () => {
-    await client`INSERT INTO tollgate.attempts (id, ordinal, account_id, upstream, upstream_key, failure, duration_ms, ended_at)
+    await gateway.sql`INSERT INTO tollgate.attempts (id, ordinal, account_id, upstream, upstream_key, failure, duration_ms, ended_at)
         SELECT id, 7, account_id, ${HOSTILE}, 'a', 'timeout', 1, now() FROM tollgate.holds LIMIT 1`
     await visit("#/upstreams")
     const row = rowsOf("Attempts that failed or gave no answer")
@@ -399,7 +391,7 @@ describe.skipIf(browserless("/console works"))(`D50: /console in headless Chromi
   test("a list goes on where its page ends", async () => {
     const account = await latestAccount()
     for (let planted = 0; planted < 60; planted++) {
-      await plantCall(drizzle(client), { ...RELEASED, account_id: account })
+      await plantCall(drizzle(gateway.sql), { ...RELEASED, account_id: account })
     }
     await visit("#/calls?failure=no_output")
     await untilIs(() => main().locator("tbody tr").count(), 50)
@@ -551,7 +543,7 @@ describe.skipIf(browserless("/console works"))(`D50: /console in headless Chromi
 
   test("a session that the gateway ended asks for the token again, and signing out ends it at the gateway", async () => {
     await visit("#/audit")
-    await client`DELETE FROM tollgate.console_sessions`
+    await gateway.sql`DELETE FROM tollgate.console_sessions`
     await page.getByRole("button", { name: "Run audit" }).click()
     await page.getByText("The session has ended.").waitFor()
     await page.getByLabel("Admin token").fill(ADMIN_TOKEN)
@@ -562,7 +554,7 @@ describe.skipIf(browserless("/console works"))(`D50: /console in headless Chromi
     await page.unroute("**/admin/session")
     await page.getByRole("button", { name: "Still signed in" }).click()
     await page.getByText("You have signed out.").waitFor()
-    expect(await client`SELECT FROM tollgate.console_sessions`).toHaveLength(0)
+    expect(await gateway.sql`SELECT FROM tollgate.console_sessions`).toHaveLength(0)
     expect(await browser.context.cookies()).toEqual([])
     await page.reload()
     await page.getByLabel("Admin token").waitFor()

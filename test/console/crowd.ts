@@ -1,6 +1,5 @@
 import { drizzle } from "drizzle-orm/postgres-js"
 import { nextId } from "../../src/id.ts"
-import { connect } from "../../src/ledger/database/address.ts"
 import { failures } from "../../src/wire/call.ts"
 import { type Planted, plantCalls } from "../admin/admin-harness.ts"
 import type { TestGateway } from "../support/gateway.ts"
@@ -118,19 +117,17 @@ function callsOf(account_id: string, key_id: string): (Planted & { readonly id: 
 }
 
 async function plantRows(
-  gateway: TestGateway,
+  { sql }: TestGateway,
   account_id: string,
   key_id: string,
   calls: readonly (Planted & { readonly id: string })[],
 ): Promise<void> {
-  const client = connect(gateway.address, { max: 1, onnotice: () => {} })
-  await plantCalls(drizzle(client), calls)
-  await client`INSERT INTO tollgate.refusals
+  await plantCalls(drizzle(sql), calls)
+  await sql`INSERT INTO tollgate.refusals
     SELECT date_trunc('hour', now()), ${account_id}, ${key_id}, code, 222, now()
     FROM unnest(ARRAY['insufficient_balance', 'context_length_exceeded']) code`
-  await client`INSERT INTO tollgate.attempts (id, ordinal, account_id, upstream, upstream_key, failure, duration_ms, ended_at)
+  await sql`INSERT INTO tollgate.attempts (id, ordinal, account_id, upstream, upstream_key, failure, duration_ms, ended_at)
     SELECT id, 7, account_id, 'provider-in-europe', 'second', 'timeout', 1, now() FROM tollgate.holds LIMIT 1`
-  await client`INSERT INTO tollgate.estimates
+  await sql`INSERT INTO tollgate.estimates
     SELECT (now() AT TIME ZONE 'UTC')::date, ${MODELS[1] ?? ""}, 'chat', 20, 80, 20, 60, 38, 18, 20, 4, 0`
-  await client.end()
 }

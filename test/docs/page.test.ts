@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import type { Page } from "playwright-core"
-import { BROWSER, type Browser, browserless, openBrowser } from "../support/browser.ts"
+import { BROWSER, type Browser, browserless, openBrowser, watchedPage } from "../support/browser.ts"
 import { until } from "../support/gateway.ts"
 import { referenceApp } from "./reference-app.ts"
 
@@ -75,14 +75,7 @@ describe.skipIf(browserless("/docs renders"))(`/docs in headless Chromium (${BRO
 
   /** Opens the reference and keeps book of all it asks for and complains of. */
   async function open(path: string) {
-    const page = await browser.context.newPage()
-    const requests: string[] = []
-    const complaints: string[] = []
-    page.on("request", (request) => requests.push(request.url()))
-    page.on("console", (message) => {
-      if (message.type() === "error" || message.type() === "warning") complaints.push(message.text())
-    })
-    page.on("pageerror", (error) => complaints.push(error.message))
+    const { page, requests, complaints } = await watchedPage(browser)
     page.on("response", (response) => {
       if (response.status() >= 400) complaints.push(`${response.status()} ${response.url()}`)
     })

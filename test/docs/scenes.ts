@@ -1,4 +1,3 @@
-import { connect } from "../../src/ledger/database/address.ts"
 import { ADMIN_TOKEN, chat, startGateway, until } from "../support/gateway.ts"
 import { chatCompletion, chatWords, json, silent, sseEvent, usage } from "../support/provider.ts"
 import type { Entry } from "./reference.ts"
@@ -96,9 +95,7 @@ export const preparations: Readonly<Record<string, (stage: Stage, world: World) 
   },
   // The gateway closes days once a minute.
   async checkSums({ gateway }) {
-    const client = connect(gateway.address, { max: 1, onnotice: () => {} })
-    await client`UPDATE tollgate.summed SET hours_until = NULL, days_until = NULL`
-    await client.end()
+    await gateway.sql`UPDATE tollgate.summed SET hours_until = NULL, days_until = NULL`
   },
 }
 
@@ -185,18 +182,17 @@ export const scenes: Readonly<Record<string, Scene>> = {
   "creditAccount 200": twice({ amount: "10", reason: "Invoice 2026-118" }),
   "audit 200": async (stage, entry) => {
     const world = await stage.world()
-    const client = connect(stage.gateway.address, { max: 1, onnotice: () => {} })
+    const client = stage.gateway.sql
     const shift = (by: number) =>
       client`UPDATE tollgate.accounts SET balance_nano = balance_nano + ${by} WHERE id = ${world.account_id}`
     await shift(1)
     const answer = await stage.ask(entry, world)
     await shift(-1)
-    await client.end()
     return [answer]
   },
   "checkSums 200": async (stage, entry) => {
     const world = await stage.world()
-    const client = connect(stage.gateway.address, { max: 1, onnotice: () => {} })
+    const client = stage.gateway.sql
     // No hour is over, so the gateway itself sums up nothing meanwhile.
     await client`UPDATE tollgate.summed SET hours_until = now() + interval '1 day', days_until = '2026-11-21Z'`
     await client`INSERT INTO tollgate.days (from_at, account_id, key_id, terms_id, calls, charge_nano, overage_nano, held_nano,
@@ -205,17 +201,15 @@ export const scenes: Readonly<Record<string, Scene>> = {
     const answer = await stage.ask(entry, world, { body: {} })
     await client`DELETE FROM tollgate.days WHERE account_id = ${NIL}`
     await client`UPDATE tollgate.summed SET hours_until = NULL, days_until = NULL`
-    await client.end()
     return [answer]
   },
   "compareEstimates 200": async (stage, entry) => {
-    const client = connect(stage.gateway.address, { max: 1, onnotice: () => {} })
+    const client = stage.gateway.sql
     // The gateway adds its own once a minute.
     await client`DELETE FROM tollgate.estimates`
     await client`INSERT INTO tollgate.estimates
       SELECT (now() AT TIME ZONE 'UTC')::date, 'gpt-5-mini', 'chat', 20, 80, 20, 37, 30, 20, 20, 4, 0`
     const answer = await stage.ask(entry, await stage.world())
-    await client.end()
     return [answer]
   },
   // `by` also takes tags, so the reference has no list of its words.
@@ -224,22 +218,20 @@ export const scenes: Readonly<Record<string, Scene>> = {
   ],
   "listRefusals 200": async (stage, entry) => {
     const world = await stage.world()
-    const client = connect(stage.gateway.address, { max: 1, onnotice: () => {} })
+    const client = stage.gateway.sql
     await client`INSERT INTO tollgate.refusals
       VALUES (date_trunc('hour', now()), ${world.account_id}, ${world.key_id}, 'insufficient_balance', 222, now())`
     const answer = await stage.ask(entry, world)
-    await client.end()
     return [answer]
   },
   "listAttempts 200": async (stage, entry) => {
     const world = await stage.world()
-    const client = connect(stage.gateway.address, { max: 1, onnotice: () => {} })
+    const client = stage.gateway.sql
     await client`INSERT INTO tollgate.attempts (id, ordinal, account_id, upstream, status, failure, duration_ms, ended_at)
       SELECT h.id, x.ordinal, h.account_id, 'openai', x.status, x.failure, 1, now()
       FROM tollgate.holds h, (VALUES (100, 503, NULL), (101, NULL, 'timeout')) x (ordinal, status, failure)
       WHERE h.account_id = ${world.account_id} LIMIT 2`
     const answer = await stage.ask(entry, world)
-    await client.end()
     return [answer]
   },
   "sumForReconciliation 200": async (stage, entry) => {
@@ -252,10 +244,9 @@ export const scenes: Readonly<Record<string, Scene>> = {
   "listSinks 200": async (stage, entry) => {
     // Before the sink, which has then nothing to deliver.
     const world = await stage.world()
-    const client = connect(stage.gateway.address, { max: 1, onnotice: () => {} })
+    const client = stage.gateway.sql
     await client`UPDATE tollgate.sinks SET state = 'paused'`
     await client`DELETE FROM tollgate.sinks`
-    await client.end()
     await stage.gateway.admin("POST", "/sinks", { name: "one", url: "https://billing.example.com/tollgate" })
     return [await stage.ask(entry, world)]
   },

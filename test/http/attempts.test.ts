@@ -1,5 +1,4 @@
 import { describe, expect, test } from "bun:test"
-import { connect } from "../../src/ledger/database/address.ts"
 import type { CallBody } from "../../src/wire/admin.ts"
 import type { AttemptsBody } from "../../src/wire/attempts.ts"
 import { chatModel, until } from "../support/gateway.ts"
@@ -61,9 +60,9 @@ async function recordOf(id: string, count: number) {
 }
 
 async function detailsOf(id: string): Promise<unknown> {
-  const sql = connect(harness.gateway.address, { max: 1, onnotice: () => {} })
-  const [row] = await sql<{ details: unknown }[]>`SELECT details FROM tollgate.ends WHERE id = ${id}`
-  await sql.end()
+  const [row] = await harness.gateway.sql<
+    { details: unknown }[]
+  >`SELECT details FROM tollgate.ends WHERE id = ${id}`
   return row?.details
 }
 

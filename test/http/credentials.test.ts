@@ -1,6 +1,5 @@
 import { describe, expect, test } from "bun:test"
 import { checksumHolds, makeKey } from "../../src/admission/key.ts"
-import { connect } from "../../src/ledger/database/address.ts"
 import { chatWords, type Exchange, sseEvent, usage, usageChunk } from "../support/provider.ts"
 import { type Code, expectError, type Said } from "./errors.ts"
 import { chatBody, countBody, testHarness } from "./harness.ts"
@@ -92,15 +91,13 @@ describe("D20 where a key is taken from", () => {
 test("D26 a wrong checksum is refused without the database, which an unknown key needs", async () => {
   const wrong = `${key.slice(0, -1)}${key.endsWith("x") ? "y" : "x"}`
   expect(checksumHolds(wrong)).toBe(false)
-  const operator = connect(harness.gateway.address, { max: 1 })
-  await operator.begin(async (sql) => {
+  await harness.gateway.sql.begin(async (sql) => {
     await sql`LOCK TABLE tollgate.keys IN ACCESS EXCLUSIVE MODE`
     const unknown = [`authorization: Bearer ${makeKey()}`]
     const waiting = expectRefused(["chat", "list"], unknown, "ledger_unavailable")
     await expectRefused(ALL, [`authorization: Bearer ${wrong}`], "invalid_api_key")
     await waiting
   })
-  await operator.end()
   expect(await statuses(ALL, [`authorization: Bearer ${key}`])).toEqual([200, 200, 200, 200])
 })
 

@@ -1,5 +1,4 @@
 import { describe, expect, test } from "bun:test"
-import { connect } from "../../src/ledger/database/address.ts"
 import type { CustomerPriceBody } from "../../src/wire/customer-prices.ts"
 import type { AssignedPriceList, PriceListBody } from "../../src/wire/price-lists.ts"
 import type { QuoteBody } from "../../src/wire/quote.ts"
@@ -127,12 +126,10 @@ test("D100 a gateway sells at no price that a failover has lost", async () => {
   const { id: account, key } = await gateway.account("1")
   const { id } = await setPrice(account, { model: CHAT, prices: { input: "2", output: "8" } })
   for (const at of [gateway, other]) await at.own("/v1/usage", key)
-  const sql = connect(gateway.address, { max: 1, onnotice: () => {} })
-  await falsify(sql, async (tx) => {
+  await falsify(gateway.sql, async (tx) => {
     await tx`DELETE FROM tollgate.customer_prices WHERE id = ${id}`
     await tx`UPDATE tollgate.accounts SET is_limited = false WHERE id = ${account}`
   })
-  await sql.end()
   for (const at of [gateway, other]) expect(await charged(at, key)).toBe(LIST)
 })
 

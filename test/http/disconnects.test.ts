@@ -1,5 +1,4 @@
 import { afterAll, describe, expect, test } from "bun:test"
-import { connect } from "../../src/ledger/database/address.ts"
 import { dataUrl, pdf } from "../honest/files.ts"
 import { within } from "../support/fair-clock.ts"
 import {
@@ -300,16 +299,14 @@ describe("D9 a client that is gone before a provider is asked", () => {
   test("no provider is asked, whatever the policy: released", async () => {
     const { id, key } = await gateway.account()
     const before = provider.requests.length
-    const operator = connect(gateway.address, { max: 1 })
     const client = await rawClient(gateway)
-    await operator.begin(async (transaction) => {
+    await gateway.sql.begin(async (transaction) => {
       await transaction`select from accounts where id = ${id} for update`
       client.send(chatRequest(key, { model: "draining" }))
       await Bun.sleep(SEEN_MS)
       client.leave()
       await Bun.sleep(SEEN_MS)
     })
-    await operator.end()
     const [call] = await gateway.endedCalls(id)
     expect(call).toMatchObject({ ...RELEASED, ...LEFT })
     expect(provider.requests.length).toBe(before)
@@ -346,8 +343,7 @@ describe("D9 the client leaves when everything is said", () => {
 
   test("D32 while the settlement is on its way: [DONE] is lost, and nothing else", async () => {
     const begun = await beginStream("aborting")
-    const operator = connect(gateway.address, { max: 1 })
-    await operator.begin(async (transaction) => {
+    await gateway.sql.begin(async (transaction) => {
       await transaction`select from accounts where id = ${begun.account_id} for update`
       await begun.exchange.chunk(FINAL_USAGE + DONE)
       await Bun.sleep(SEEN_MS)
@@ -355,7 +351,6 @@ describe("D9 the client leaves when everything is said", () => {
       begun.client.leave()
       await Bun.sleep(CLOSED_MS)
     })
-    await operator.end()
     expect(await closed(begun)).toMatchObject({ basis: "usage", ending: "completed", failure: null })
   })
 

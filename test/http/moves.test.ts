@@ -1,5 +1,4 @@
 import { afterAll, expect, test } from "bun:test"
-import { connect } from "../../src/ledger/database/address.ts"
 import type { ShardAddress } from "../../src/ledger/shards.ts"
 import type { BudgetBody } from "../../src/wire/budget-bodies.ts"
 import type { OneOrMore } from "../../src/wire/list.ts"
@@ -50,16 +49,9 @@ async function moveToEnd(id: string, to: string): Promise<void> {
   expect(violations).toEqual([])
 }
 
-async function leftIn({ address }: TestGateway, id: string) {
-  const sql = connect(address, { max: 1 })
-  try {
-    return [
-      ...(await sql`SELECT balance_nano::text AS balance, held_nano::text AS held, moved_to FROM tollgate.accounts WHERE id = ${id}`),
-    ]
-  } finally {
-    await sql.end()
-  }
-}
+const leftIn = async ({ sql }: TestGateway, id: string) => [
+  ...(await sql`SELECT balance_nano::text AS balance, held_nano::text AS held, moved_to FROM tollgate.accounts WHERE id = ${id}`),
+]
 
 test("no call is lost or charged twice while its account moves there and back, and clients see only 200 and 503", async () => {
   const account = await first.account("100")
@@ -130,17 +122,10 @@ test("an open call is waited for, and a move can be cancelled and taken up by an
 })
 
 /** The counters of the budgets of an account in a shard. */
-async function countersIn({ address }: TestGateway, id: string) {
-  const sql = connect(address, { max: 1 })
-  try {
-    return [
-      ...(await sql`SELECT b.name, w.member, w.since, w.spent::int, w.held::int, w.members FROM tollgate.budget_windows w
-        JOIN tollgate.budgets b ON b.id = w.id WHERE w.account_id = ${id} ORDER BY b.name, w.member`),
-    ]
-  } finally {
-    await sql.end()
-  }
-}
+const countersIn = async ({ sql }: TestGateway, id: string) => [
+  ...(await sql`SELECT b.name, w.member, w.since, w.spent::int, w.held::int, w.members FROM tollgate.budget_windows w
+    JOIN tollgate.budgets b ON b.id = w.id WHERE w.account_id = ${id} ORDER BY b.name, w.member`),
+]
 
 test("D97 budgets of each end user and each tag refuse alike after a move, and no counter is lost", async () => {
   const { id, key } = await first.account("100")

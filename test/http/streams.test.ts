@@ -1,5 +1,4 @@
 import { describe, expect, spyOn, test } from "bun:test"
-import { connect } from "../../src/ledger/database/address.ts"
 import { Spool } from "../../src/ledger/queue/spool.ts"
 import { chatChunk, chatWords, json, type Script, sse, usage, usageChunk } from "../support/provider.ts"
 import { chatBody } from "../support/request.ts"
@@ -130,7 +129,6 @@ describe("D32 the last byte leaves when the settlement is durable", () => {
     seen: (client: Client, locked_ms: number) => Promise<void>,
     recorded: LedgerCall,
   ): Promise<void> {
-    const sql = connect(stage.gateway.address, { max: 1, onnotice: () => {} })
     const asked = Promise.withResolvers<void>()
     const locked = Promise.withResolvers<void>()
     const running = await stage.begin({
@@ -142,14 +140,13 @@ describe("D32 the last byte leaves when the settlement is durable", () => {
       },
     })
     await asked.promise
-    await sql.begin(async (transaction) => {
+    await stage.gateway.sql.begin(async (transaction) => {
       await transaction`select from tollgate.accounts where id = ${running.account_id} for update`
       const locked_ms = performance.now()
       locked.resolve()
       await seen(running.client, locked_ms)
       expect(await stage.gateway.calls(`?account=${running.account_id}`)).toMatchObject([{ state: "open" }])
     })
-    await sql.end()
     expectLedger(await running.sidesOnceClosed(), recorded)
   }
 

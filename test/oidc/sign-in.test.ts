@@ -1,7 +1,4 @@
 import { afterAll, describe, expect, test } from "bun:test"
-import { sql } from "drizzle-orm"
-import { drizzle } from "drizzle-orm/postgres-js"
-import { connect } from "../../src/ledger/database/address.ts"
 import { type Role, roles } from "../../src/wire/roles.ts"
 import { BROWSER, browserless, openBrowser } from "../support/browser.ts"
 import { freePort } from "../support/free-port.ts"
@@ -145,12 +142,8 @@ test("D103 an operator ends the sessions of one person, everywhere, and nobody e
 
 test("D103 an expired session opens nothing", async () => {
   const { jar } = await signIn("admin")
-  const client = connect(gateway.address, { max: 1 })
-  const database = drizzle(client)
-  const ended = await database.execute(
-    sql`UPDATE tollgate.console_sessions SET expires_at = now() WHERE actor = 'oidc:admin@example.com' RETURNING role`,
-  )
-  await client.end()
+  const ended =
+    await gateway.sql`UPDATE tollgate.console_sessions SET expires_at = now() WHERE actor = 'oidc:admin@example.com' RETURNING role`
   expect(ended.length).toBeGreaterThan(0)
   expect(await session(jar)).toEqual([401, null])
 })

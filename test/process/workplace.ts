@@ -5,9 +5,9 @@ import { tmpdir } from "node:os"
 import { dirname, join } from "node:path"
 import { drizzle } from "drizzle-orm/postgres-js"
 import { audit } from "../../src/ledger/archive/audit.ts"
-import { type Address, connect } from "../../src/ledger/database/address.ts"
+import type { Address } from "../../src/ledger/database/address.ts"
 import { type CallRecord, listCalls } from "../../src/ledger/reports/calls.ts"
-import { freshDatabase } from "../support/database.ts"
+import { freshDatabase, withSql } from "../support/database.ts"
 import { type ConfigChanges, configFor } from "../support/gateway.ts"
 import { ADMIN_TOKEN } from "../support/operator.ts"
 import { GATEWAY_FILE } from "../support/programs.ts"
@@ -135,13 +135,10 @@ export async function testPlace(changes: ConfigChanges = {}) {
 export async function readLedger(
   address: Address,
 ): Promise<{ open_holds: number; violations: readonly unknown[]; calls: readonly CallRecord[] }> {
-  const client = connect(address, { max: 1, onnotice: () => {} })
-  try {
-    const database = drizzle(client)
+  return withSql(address, async (sql) => {
+    const database = drizzle(sql)
     const { open_holds, violations } = await audit(database)
     const { data } = await listCalls(database, {}, { limit: 1_000, after: null })
-    return { open_holds: open_holds, violations, calls: data }
-  } finally {
-    await client.end()
-  }
+    return { open_holds, violations, calls: data }
+  })
 }

@@ -1,7 +1,7 @@
 import { mkdtemp, rm } from "node:fs/promises"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
-import { type BrowserContext, chromium } from "playwright-core"
+import { type BrowserContext, chromium, type Page } from "playwright-core"
 import { isMissing } from "./external.ts"
 
 export const BROWSER = "/usr/bin/chromium"
@@ -38,4 +38,21 @@ export async function openBrowser(viewport: { width: number; height: number }): 
       await rm(profile, { recursive: true, force: true })
     },
   }
+}
+
+/** A new page with the addresses that it asks for, and what it complains of: errors and warnings. */
+export async function watchedPage({ context }: Browser): Promise<{
+  readonly page: Page
+  readonly requests: string[]
+  readonly complaints: string[]
+}> {
+  const page = await context.newPage()
+  const requests: string[] = []
+  const complaints: string[] = []
+  page.on("request", (request) => requests.push(request.url()))
+  page.on("pageerror", (error) => complaints.push(error.message))
+  page.on("console", (message) => {
+    if (message.type() === "error" || message.type() === "warning") complaints.push(message.text())
+  })
+  return { page, requests, complaints }
 }

@@ -3,6 +3,7 @@ import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { loadConfig } from "../../src/config/load.ts"
 import type { Tracing } from "../../src/config/tracing.ts"
+import { connect } from "../../src/ledger/database/address.ts"
 import { connectDatabase } from "../../src/ledger/database/database.ts"
 import { MAIN, openShards, type ShardAddress, type ShardDatabase } from "../../src/ledger/shards.ts"
 import { openLog } from "../../src/log.ts"
@@ -82,8 +83,10 @@ export async function startGateway(
     exit: exited.resolve,
   })
   const url = `http://127.0.0.1:${service.server.port}`
+  const sql = connect(address, { max: 1, onnotice: () => {} })
 
   async function remove(): Promise<void> {
+    await sql.end()
     await drop()
     await rm(data_dir, { recursive: true, force: true })
   }
@@ -92,6 +95,8 @@ export async function startGateway(
     ...operatorOf(url),
     url,
     address,
+    /** A connection of a test to its first shard. */
+    sql,
     service,
     data_dir,
     /** Every line of its log. */
