@@ -3,7 +3,16 @@ import { constants, createZstdCompress, gzipSync, zstdCompressSync } from "node:
 import { Memory, Pace } from "../../src/admission/memory.ts"
 import { readBody } from "../../src/routes/request-body.ts"
 import { CHAT, chat, chatModel, PROVIDER_KEY, until } from "../support/gateway.ts"
-import { chatChunk, chatCompletion, heldBack, json, sseEvent, usage } from "../support/provider.ts"
+import {
+  chatChunk,
+  chatCompletion,
+  chatWords,
+  heldBack,
+  json,
+  sse,
+  sseEvent,
+  usage,
+} from "../support/provider.ts"
 import { requestBytes } from "../support/request.ts"
 import { thrown } from "../support/thrown.ts"
 import { expectError } from "./errors.ts"
@@ -313,7 +322,7 @@ test.each([
   },
 )
 
-test("D78 each call and each answer takes its turn, short ones as if they had 2 KiB", async () => {
+test("D78 each call, JSON answer and part of a stream takes its turn, short ones as if they had 2 KiB", async () => {
   const read = spyOn(Pace.prototype, "read")
   const answers = ["x", "x".repeat(70_000)].map((words) =>
     JSON.stringify(chatCompletion(words, { usage: usage(10, 5) })),
@@ -322,9 +331,14 @@ test("D78 each call and each answer takes its turn, short ones as if they had 2 
     harness.provider.replyOnce(json(200, answer))
     expect((await harness.chat(account.key)).status).toBe(200)
   }
-  const turns = [2_048, 2_048, 2_048, answers[1]?.length ?? 0]
-  expect(read.mock.calls).toEqual(turns.map((bytes) => [account.id, bytes]))
+  harness.provider.replyOnce(sse(chatWords("a", "b"), { usage: usage(10, 5) }))
+  expect((await harness.chat(account.key, { stream: true })).status).toBe(200)
+  const turns = [2_048, 2_048, 2_048, answers[1]?.length ?? 0, 2_048]
+  const [parts, whole] = [read.mock.calls.slice(turns.length), read.mock.calls.slice(0, turns.length)]
   read.mockRestore()
+  expect(whole).toEqual(turns.map((bytes) => [account.id, bytes]))
+  expect(parts.length).toBeGreaterThan(0)
+  expect(new Set(parts.map(String))).toEqual(new Set([`${account.id},2048`]))
 })
 
 test("D18 a zstd window that needs more than 8 MiB is a 400", async () => {

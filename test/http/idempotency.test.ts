@@ -61,6 +61,7 @@ describe("D43 a call with an Idempotency-Key", () => {
     expect(await gateway.balance(id)).toEqual(charged)
     expect(provider.requests.length).toBe(sent + 1)
     expect(Bun.inspect(provider.requests.at(-1)?.headers).toLowerCase()).not.toContain("idempotency")
+    expect(gateway.lines.join("\n")).not.toContain("order-1")
   })
 
   test("is refused with another body, model or stream", async () => {
@@ -171,13 +172,6 @@ describe("D43 a call with an Idempotency-Key", () => {
       400,
       { code: "invalid_request", param: "Idempotency-Key" },
     ])
-  })
-
-  test("is not kept anywhere as it was sent", async () => {
-    const { key } = await gateway.account("1")
-    provider.replyOnce(json(200, ANSWER))
-    await (await call(gateway, key, "secret-canary-key")).json()
-    expect(gateway.lines.join("\n")).not.toContain("secret-canary-key")
   })
 })
 

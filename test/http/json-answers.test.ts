@@ -52,7 +52,6 @@ const stage = await testStage((url) => ({
   models: [
     chatModel("chat-model"),
     chatModel("half-bytes", { bytes_per_token: 1.5 }),
-    chatModel("prompting", { estimate: { prompt: "always" } }),
     chatModel("hasty", { upstreams: [{ use: "hasty", model: "upstream-model" }] }),
   ],
 }))
@@ -140,26 +139,10 @@ describe("D5 an answer over limits.response is charged, and not delivered", () =
     ],
     ["by its usage, chunked", sse([large(usage(9, 5))], { done: false }), too_large, charged],
     [
-      "by its usage, though its length beside chunks is small",
-      sse([large(usage(9, 5))], { done: false, headers: { "content-length": "5" } }),
-      too_large,
-      charged,
-    ],
-    [
       "rule 2: without usage by its output, as far as the hold goes",
       json(200, large(undefined)),
       too_large,
       estimated(1_008, "usage_missing", noted),
-    ],
-    [
-      "D1 by as much of its usage as can be",
-      json(200, large(usage(1_000_000, 5))),
-      too_large,
-      settled("0.131127", [131_107, 0, 5], {
-        failure: "upstream_error",
-        overage: "0.127092",
-        notes: ["response_too_large", "usage_implausible", "overage"],
-      }),
     ],
   ])
 
@@ -177,20 +160,13 @@ describe("D5 an answer over limits.response is charged, and not delivered", () =
 describe("D6 an output estimate: at least one token, rounded down, charged alone, never above the hold", () => {
   const said = (content: string) => chatCompletion(content, { usage: undefined })
 
-  test.each([
-    ["bytes_per_token, not whole", { model: "half-bytes" }, estimated(29, "usage_missing")],
-    [
-      "estimate.prompt: the prompt's 35 bytes too",
-      { model: "prompting" },
-      estimated(11, "usage_missing", {
-        charge: "0.000052",
-        usage: { prompt_tokens: 8, cached_tokens: 0, completion_tokens: 11 },
-      }),
-    ],
-  ])("%s", async (_, fields, recorded) => {
-    const text = JSON.stringify(said(SENTENCE))
-    await expectSides(stage, { script: json(200, text), body: chatBody(fields) }, seesJson(text), recorded)
-  })
+  test.each([["bytes_per_token, not whole", { model: "half-bytes" }, estimated(29, "usage_missing")]])(
+    "%s",
+    async (_, fields, recorded) => {
+      const text = JSON.stringify(said(SENTENCE))
+      await expectSides(stage, { script: json(200, text), body: chatBody(fields) }, seesJson(text), recorded)
+    },
+  )
 })
 
 describe("D10 an error object in a 2xx is an upstream failure", () => {
@@ -212,12 +188,6 @@ describe("D11 more than was held is charged in full", () => {
       "0.005",
       usage(5_000, 1_000),
       settled("0.009", [5_000, 0, 1_000], { overage: "0.004965", notes: ["overage"] }),
-    ],
-    [
-      "exactly what was held is no overage",
-      "0.004035",
-      usage(35, 1_000),
-      settled("0.004035", [35, 0, 1_000]),
     ],
   ])("%s", async (_, usd, reported, recorded) => {
     const text = JSON.stringify(chatCompletion("hi", { usage: reported }))

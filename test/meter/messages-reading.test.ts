@@ -2,7 +2,6 @@ import { describe, expect, test } from "bun:test"
 import type { LargeAnswer } from "../../src/meter/large-answer.ts"
 import { messageBytes } from "../../src/meter/messages-output.ts"
 import { MessagesReading } from "../../src/meter/messages-reading.ts"
-import type { StreamEvidence } from "../../src/meter/reading.ts"
 import { Framer } from "../../src/meter/sse.ts"
 import { messages } from "../../src/operations/messages.ts"
 import { ANY_USAGE } from "../../src/usage/reading.ts"
@@ -20,11 +19,11 @@ import {
 import { bytesOf, cutAt, everyCut } from "./cuts.ts"
 
 /** Reads as the relay does, up to the end of the chunks. */
-function follow(chunks: readonly Uint8Array[]): StreamEvidence & { readonly done: boolean } {
+function follow(chunks: readonly Uint8Array[]) {
   const reading = new MessagesReading()
   const framer = new Framer(1_000_000, reading.recurring)
   for (const chunk of chunks) for (const event of framer.feed(chunk)) reading.take(event)
-  return { ...reading.evidence("completed"), done: reading.done }
+  return { ...reading.evidence("completed"), done: reading.done, answered: reading.answered }
 }
 
 const SEVERAL = ["one", " two", " three", ' fo"ur', " fünf", " six"]
@@ -67,6 +66,7 @@ test.each([
       error: false,
       service_tier: "default",
       done: true,
+      answered: true,
     })
   }
 })
@@ -79,7 +79,10 @@ describe("D64 a stream that ends at any byte", () => {
   test("has its input from the start on, its output once it was counted, and never less than before", () => {
     let before = 0
     for (let end = 0; end <= bytes.byteLength; end++) {
-      const { usage, usage_final, output_bytes, output_bytes_after_usage } = follow([bytes.subarray(0, end)])
+      const read = follow([bytes.subarray(0, end)])
+      const { usage, usage_final, output_bytes, output_bytes_after_usage } = read
+      // A loss before that is never shown as the end of the message (D8).
+      expect(read.answered).toBe(end >= usageEnds)
       expect(output_bytes).toBeGreaterThanOrEqual(before)
       before = output_bytes
       if (end < startEnds) expect([usage.state, output_bytes]).toEqual(["missing", 0])
