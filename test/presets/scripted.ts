@@ -3,19 +3,21 @@ import {
   MESSAGE_STOP,
   messageDelta,
   messageStart,
+  messageUsage,
   namedEvents,
   textBlock,
 } from "../support/messages.ts"
 import {
-  chatChunk,
   chatCompletion,
+  chatWords,
   json,
   type RecordedRequest,
   type Script,
   sse,
+  usage,
   usageChunk,
 } from "../support/provider.ts"
-import { responseObject, responseStream, textItem, textStream } from "../support/responses.ts"
+import { responseObject, responseStream, responseUsage, textItem, textStream } from "../support/responses.ts"
 import type { Server } from "./servers.ts"
 
 export const WORDS = ["It is ", "billed ", "exactly."]
@@ -59,18 +61,23 @@ function fieldsOf({ json }: Pick<RecordedRequest, "json">): Readonly<Record<stri
   return typeof json === "object" && json !== null ? { ...json } : {}
 }
 
-function jsonOf({ usage, operation, blank = "" }: Server): Script {
+const USAGE = {
+  chat: usage(20, 10),
+  responses: responseUsage(20, 10),
+  messages: messageUsage(20, 10),
+}
+
+function jsonOf({ operation, usage = USAGE[operation] }: Server): Script {
   const text = WORDS.join("")
   const answer = {
     chat: chatCompletion(text, { usage }),
     responses: responseObject([textItem(text)], { usage }),
     messages: aMessage(text, { usage }),
   }[operation]
-  return json(200, blank + JSON.stringify(answer))
+  return json(200, answer)
 }
 
-function streamOf(server: Server, request: RecordedRequest): Script {
-  const { usage, comment = "", operation } = server
+function streamOf({ operation, asks, usage = USAGE[operation] }: Server, request: RecordedRequest): Script {
   if (operation === "responses") return responseStream(textStream(WORDS, usage))
   if (operation === "messages")
     return namedEvents([
@@ -80,31 +87,6 @@ function streamOf(server: Server, request: RecordedRequest): Script {
       MESSAGE_STOP,
     ])
   const { stream_options } = fieldsOf(request)
-  const is_told = server.asks !== true || Bun.deepEquals(stream_options, { include_usage: true })
-  const words = [
-    chatChunk({ role: "assistant", content: "" }),
-    ...WORDS.map((content) => chatChunk({ content })),
-  ]
-  return sse([
-    ...words.flatMap((word) => [comment, word]).filter((part) => part !== ""),
-    ...ends(server, is_told),
-  ])
-}
-
-/** The last events of a chat stream, with the usage where it stands. */
-function ends({ usage, place = "own chunk" }: Server, is_told: boolean): readonly unknown[] {
-  const finish = (more: object = {}) => chatChunk({}, "stop", { ...more })
-  if (!is_told) return [finish()]
-  switch (place) {
-    case "own chunk":
-      return [finish(), usageChunk(usage)]
-    case "finish":
-      return [finish({ usage })]
-    case "second finish":
-      return [finish(), finish({ usage })]
-    case "x_groq":
-      return [finish({ x_groq: { id: "req_1", usage } })]
-    case "choice":
-      return [finish({ choices: [{ index: 0, delta: {}, finish_reason: "stop", usage }] })]
-  }
+  const is_told = asks !== true || Bun.deepEquals(stream_options, { include_usage: true })
+  return sse([...chatWords(...WORDS), ...(is_told ? [usageChunk(usage)] : [])])
 }
