@@ -284,6 +284,7 @@ function rowsOf(call: Planted & { readonly id: string }, terms_id: number) {
       gateway_id,
       amount_nano,
       session_id: call.session_id ?? null,
+      labels_id: call.labels_id ?? null,
       stream: call.stream ?? false,
       ...(held_at && { held_at }),
     },

@@ -1,7 +1,6 @@
 import { beforeEach, expect, test } from "bun:test"
 import { type SQL, sql } from "drizzle-orm"
 import { nextId } from "../../src/id.ts"
-import { MAX_VIOLATIONS } from "../../src/ledger/archive/violations.ts"
 import {
   accounts,
   checkpoints,
@@ -116,72 +115,27 @@ test("an audit that is followed writes its progress, and at last what a plain on
   }
 })
 
-test("a ledger without an account has no violations", async () => {
-  await falsify(adminApi.database, sql`TRUNCATE ${everything}`)
-  expect((await audited()) as unknown).toMatchObject({ accounts: 0, open_holds: 0, violations: [] })
-})
-
-const usd = (nano: number) => printUsd(BigInt(nano))
-const balance = (recorded: number, expected: number, account_id = account) => ({
-  account_id,
-  kind: "balance",
-  id: null,
-  recorded: usd(recorded),
-  expected: usd(expected),
-})
-const held = (recorded: number, expected: number, account_id = account) => ({
-  ...balance(recorded, expected, account_id),
-  kind: "held",
-})
-const orphaned = (balance_nano: number, held_nano: number, account_id: string) => [
-  { ...balance(0, balance_nano, account_id), recorded: null },
-  { ...held(0, held_nano, account_id), recorded: null },
+const usdOf = (nano: number | null) => (nano === null ? null : printUsd(BigInt(nano)))
+const violation = (
+  kind: string,
+  recorded: number | null,
+  expected: number | null,
+  { account_id = account, id = null as string | null } = {},
+) => ({ account_id, kind, id, recorded: usdOf(recorded), expected: usdOf(expected) })
+const charge = (id: string, recorded: number, expected: number) =>
+  violation("charge", recorded, expected, { id })
+const spent = (recorded: number, expected: number) => violation("spent", recorded, expected, { id: key })
+const orphaned = (balance: number, held: number) => [
+  violation("balance", null, balance, { account_id: stranger }),
+  violation("held", null, held, { account_id: stranger }),
 ]
-const spent = (recorded: number, expected: number) => ({
-  ...balance(recorded, expected),
-  kind: "spent",
-  id: key,
-})
-const charge = (id: string, recorded: number, expected: number) => ({
-  ...balance(recorded, expected),
-  kind: "charge",
-  id,
-})
-const entry = (id: string, recorded: number, expected: number | null, account_id = account) => ({
-  account_id,
-  kind: "entry",
-  id,
-  recorded: usd(recorded),
-  expected: expected === null ? null : usd(expected),
-})
 
-/** What test/ledger/audit.test.ts does not falsify: several entries and accounts at once, and accounts that are gone. */
+/** What test/ledger/audit.test.ts does not falsify: several entries at once, and entries without an account. */
 const corruptions: [string, SQL, object[]][] = [
-  [
-    "balance and held wrong by the same",
-    sql`UPDATE ${accounts} SET balance_nano = 67, held_nano = 30 WHERE id = ${account}`,
-    [balance(67, 57), held(30, 20)],
-  ],
-  [
-    "a balance moved from one account to another",
-    sql`UPDATE ${accounts} SET balance_nano = balance_nano + CASE WHEN id = ${account} THEN 10 ELSE -10 END`,
-    [balance(67, 57), balance(40, 50, other)],
-  ],
   [
     "a spending limit that counts from another day on",
     sql`UPDATE ${keys} SET spent_since = now() + interval '1 day'`,
     [spent(63, 0)],
-  ],
-  ["a credit deleted", sql`DELETE FROM ${credits} WHERE account_id = ${other}`, [balance(50, 0, other)]],
-  [
-    "a credit written twice",
-    sql`INSERT INTO ${credits} (id, account_id, amount_nano) VALUES (${nextId()}, ${other}, 50)`,
-    [balance(50, 100, other)],
-  ],
-  [
-    "an expiry's charge edited",
-    sql`UPDATE ${ends} SET charge_nano = 0 WHERE id = ${expired_id}`,
-    [balance(57, 64), spent(63, 56), charge(expired_id, 0, 7)],
   ],
   [
     "the terms of a charge edited",
@@ -189,52 +143,23 @@ const corruptions: [string, SQL, object[]][] = [
     [charge(settled_id, 30, 32), charge(expired_id, 7, 9), charge(late_id, 2, 4), charge(late_id, 6, 8)],
   ],
   [
-    "an end deleted",
-    sql`DELETE FROM ${ends} WHERE id = ${settled_id}`,
-    [balance(57, 87), held(20, 60), spent(63, 73)],
-  ],
-  [
-    "a hold deleted under its end",
-    sql`DELETE FROM ${holds} WHERE id = ${settled_id}`,
-    [held(20, -20), spent(63, 33), entry(settled_id, 40, null)],
-  ],
-  [
-    "an open hold edited",
-    sql`UPDATE ${holds} SET amount_nano = 21 WHERE id = ${open_id}`,
-    [held(20, 21), spent(63, 64)],
-  ],
-  [
-    "an open hold ended without its account",
-    sql`INSERT INTO ${ends} (id, account_id, key_id, terms_id, charge_nano, freed_nano, outcome, basis,
-        prompt_tokens, cached_tokens, completion_tokens)
-      SELECT id, account_id, key_id, terms_id, 5, amount_nano, 'settled', 'usage', 0, 0, 5 FROM ${holds} WHERE id = ${open_id}`,
-    [balance(57, 52), held(20, 0), spent(63, 48)],
-  ],
-  ["a correction deleted", sql`DELETE FROM ${corrections}`, [balance(57, 61), spent(63, 59)]],
-  [
-    "a call on another account",
-    sql`UPDATE ${holds} SET account_id = ${other} WHERE id = ${open_id}`,
-    [held(20, 0), held(0, 20, other), spent(63, 43)],
-  ],
-  [
-    "an account deleted under its journal",
-    sql`DELETE FROM ${accounts} WHERE id = ${account}`,
-    orphaned(57, 20, account),
-  ],
-  [
     "a credit of no account",
     sql`INSERT INTO ${credits} (id, account_id, amount_nano) VALUES (${nextId()}, ${stranger}, 10)`,
-    orphaned(10, 0, stranger),
+    orphaned(10, 0),
   ],
   [
     "an open hold of no account",
     sql`UPDATE ${holds} SET account_id = ${stranger} WHERE id = ${open_id}`,
-    [held(20, 0), ...orphaned(0, 20, stranger), spent(63, 43)],
+    [violation("held", 20, 0), ...orphaned(0, 20), spent(63, 43)],
   ],
   [
     "an end of no account, which sums up to nothing",
     sql`UPDATE ${ends} SET account_id = ${stranger}, freed_nano = 0 WHERE outcome = 'released'`,
-    [held(20, 31), ...orphaned(0, 0, stranger), entry(released_id, 0, 11, stranger)],
+    [
+      violation("held", 20, 31),
+      ...orphaned(0, 0),
+      violation("entry", 0, 11, { account_id: stranger, id: released_id }),
+    ],
   ],
 ]
 
@@ -251,10 +176,4 @@ test("sums beyond an int8 are told, not a 500", async () => {
   await adminApi.database.execute(sql`INSERT INTO ${credits} (id, account_id, amount_nano) ${huge}`)
   const { violations } = await audited()
   expect(violations.map(({ expected }) => expected)).toEqual(["36893488147.419103278"])
-})
-
-test("the violations of a thoroughly broken ledger are listed up to a limit", async () => {
-  const many = sql`SELECT gen_random_uuid(), gen_random_uuid(), 1 FROM generate_series(1, ${MAX_VIOLATIONS}::int)`
-  await adminApi.database.execute(sql`INSERT INTO ${credits} (id, account_id, amount_nano) ${many}`)
-  expect((await audited()).violations).toHaveLength(MAX_VIOLATIONS)
 })

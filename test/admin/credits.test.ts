@@ -110,23 +110,6 @@ test("one id for ten accounts at once moves money on one of them", async () => {
   expect(balances.sort()).toEqual([...Array<string>(9).fill("0"), "3"])
 })
 
-test("credits and statements that lock accounts in order never deadlock, and no money is lost", async () => {
-  const other = await adminApi.openAccount()
-  const ids = sql`ARRAY[${account}, ${other}]::uuid[]`
-  const hold = sql`
-    WITH locked AS MATERIALIZED (
-      SELECT a.id FROM ${accounts} a WHERE a.id = ANY (${ids}) ORDER BY a.id FOR NO KEY UPDATE
-    ) UPDATE ${accounts} a SET balance_nano = a.balance_nano + 1 FROM locked WHERE a.id = locked.id`
-  await Promise.all(
-    Array.from({ length: 60 }, (_, at) =>
-      at % 3 === 0
-        ? adminApi.database.execute(hold)
-        : adminApi.ask("POST", `/admin/accounts/${at % 3 === 1 ? account : other}/credits`, { amount: "1" }),
-    ),
-  )
-  expect([await balance(), await balance(other)]).toEqual(["20.00000002", "20.00000002"])
-})
-
 test("a credit that waits for the account counts from the balance it then finds", async () => {
   const { promise: written, resolve: write } = Promise.withResolvers<void>()
   const { promise: waiting, resolve: wait } = Promise.withResolvers<void>()
