@@ -112,31 +112,25 @@ describe("D27 the database is gone while streams end", () => {
     await untilIs(() => spooled(victim).length, 0)
   })
 
-  test("and SIGKILL comes: the next start settles what is in the spool", async () => {
-    const other = await scene.victim(() => LONG)
-    const { finish, settled } = await streams(20, other)
-    other.database.refuse()
-    await finish()
-    await untilIs(async () => (await spoolLines(other)).length, 20)
-    await other.kill()
-    other.database.admit()
-    await other.start()
-    await settled()
-    await other.stop()
-  })
-
-  test("and SIGTERM comes: it ends without the database, and the next start settles what is in the spool", async () => {
-    const other = await scene.victim(() => LONG)
-    const { finish, settled } = await streams(20, other)
-    other.database.refuse()
-    await finish()
-    expect(await other.stop()).toBe(0)
-    expect(await spoolLines(other)).toHaveLength(20)
-    other.database.admit()
-    await other.start()
-    await settled()
-    await other.stop()
-  })
+  test.each([
+    ["SIGKILL", (other: Victim) => other.kill()],
+    ["SIGTERM", async (other: Victim) => expect(await other.stop()).toBe(0)],
+  ])(
+    "and %s comes: it ends without the database, and the next start settles what is in the spool",
+    async (_, end) => {
+      const other = await scene.victim(() => LONG)
+      const { finish, settled } = await streams(20, other)
+      other.database.refuse()
+      await finish()
+      await untilIs(async () => (await spoolLines(other)).length, 20)
+      await end(other)
+      expect(await spoolLines(other)).toHaveLength(20)
+      other.database.admit()
+      await other.start()
+      await settled()
+      await other.stop()
+    },
+  )
 
   async function spoolLines(from: Victim): Promise<string[]> {
     const texts = spooled(from).map((name) => Bun.file(join(from.place.data_dir, "spool", name)).text())

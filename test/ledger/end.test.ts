@@ -39,11 +39,11 @@ async function balanceOf({ account_id }: Account) {
   return [at?.balance_nano, at?.held_nano]
 }
 
+const SEEN = { prompt_tokens: 5, cached_tokens: 4, completion_tokens: 3 }
 async function expired(amount_nano: bigint, checkpoint_nano = 0n) {
   const call = await held(amount_nano)
   if (checkpoint_nano > 0n) {
-    const usage = { prompt_tokens: 5, cached_tokens: 4, completion_tokens: 3 }
-    await write(checkpointOf(call.id, checkpoint_nano, { basis: "partial", usage }))
+    await write(checkpointOf(call.id, checkpoint_nano, { basis: "partial", usage: SEEN }))
   }
   expect(await expire(call)).toEqual([true])
   return call
@@ -52,24 +52,13 @@ async function expired(amount_nano: bigint, checkpoint_nano = 0n) {
 describe("an open hold", () => {
   test("is settled: the charge leaves the balance, the hold is gone, the row says how", async () => {
     const { id, balance } = await held(100n)
-    expect(await end(settled(id, 70n, { notes: ["cached_clamped", "usage_placeholder"] }))).toEqual([
-      "applied",
-    ])
+    const said = { notes: ["cached_clamped", "usage_placeholder"] } as const
+    expect(await end(settled(id, 70n, said))).toEqual(["applied"])
     expect(await balance()).toEqual([930n, 0n])
     expect(await call(db.sql, id)).toMatchObject({
-      state: "settled",
-      charge_nano: "70",
-      basis: "usage",
-      ending: "completed",
-      failure: null,
-      notes: ["cached_clamped", "usage_placeholder"],
-      prompt_tokens: 3,
-      cached_tokens: 1,
-      completion_tokens: 2,
-      upstream: "second",
-      ttft_ms: 12,
-      duration_ms: 34,
-      ended_at: expect.any(Date),
+      ...{ state: "settled", charge_nano: "70", basis: "usage", ending: "completed", failure: null, ...said },
+      ...{ prompt_tokens: 3, cached_tokens: 1, completion_tokens: 2 },
+      ...{ upstream: "second", ttft_ms: 12, duration_ms: 34, ended_at: expect.any(Date) },
     })
     await exact()
   })
@@ -79,14 +68,8 @@ describe("an open hold", () => {
     expect(await end(released(id))).toEqual(["applied"])
     expect(await balance()).toEqual([1_000n, 0n])
     expect(await call(db.sql, id)).toMatchObject({
-      state: "released",
-      charge_nano: "0",
-      basis: "none",
-      ending: null,
-      failure: "upstream_error",
-      prompt_tokens: null,
-      upstream: "first",
-      ttft_ms: null,
+      ...{ state: "released", charge_nano: "0", basis: "none", ending: null, failure: "upstream_error" },
+      ...{ prompt_tokens: null, upstream: "first", ttft_ms: null },
     })
     await exact()
   })
@@ -116,39 +99,18 @@ describe("an open hold", () => {
 })
 
 describe("D13 expiry", () => {
-  test("without a checkpoint it charges nothing", async () => {
-    const { id, balance } = await expired(100n)
-    expect(await balance()).toEqual([1_000n, 0n])
+  test.each([
+    ["without a checkpoint it charges nothing", 0n, { basis: "none", notes: [] }],
+    ["with a checkpoint it charges what that saw", 40n, { basis: "partial", ...SEEN, notes: [] }],
+    ["with a checkpoint above the hold it notes the overage (D11)", 140n, { ...SEEN, notes: ["overage"] }],
+  ])("%s", async (_, checkpoint_nano, recorded) => {
+    const { id, balance } = await expired(100n, checkpoint_nano)
+    expect(await balance()).toEqual([1_000n - checkpoint_nano, 0n])
     expect(await call(db.sql, id)).toMatchObject({
-      state: "expired",
-      charge_nano: "0",
-      basis: "none",
-      ending: "gateway_lost",
-      failure: "gateway_lost",
-      notes: [],
+      ...{ state: "expired", charge_nano: String(checkpoint_nano), ...recorded },
+      ...{ ending: "gateway_lost", failure: "gateway_lost" },
     })
     await exact()
-  })
-
-  test("with a checkpoint it charges what that saw", async () => {
-    const { id, balance } = await expired(100n, 40n)
-    expect(await balance()).toEqual([960n, 0n])
-    expect(await call(db.sql, id)).toMatchObject({
-      state: "expired",
-      charge_nano: "40",
-      basis: "partial",
-      prompt_tokens: 5,
-      cached_tokens: 4,
-      completion_tokens: 3,
-      notes: [],
-    })
-    await exact()
-  })
-
-  test("with a checkpoint above the hold it notes the overage (D11)", async () => {
-    const { id, balance } = await expired(100n, 140n)
-    expect(await balance()).toEqual([860n, 0n])
-    expect(await call(db.sql, id)).toMatchObject({ notes: ["overage"] })
   })
 
   test.each([0n, 40n, 400n])(
@@ -159,11 +121,7 @@ describe("D13 expiry", () => {
       expect(await balance()).toEqual([930n, 0n])
       const row = await call(db.sql, id)
       expect(row).toMatchObject({
-        state: "settled",
-        charge_nano: "70",
-        basis: "usage",
-        ending: "completed",
-        failure: null,
+        ...{ state: "settled", charge_nano: "70", basis: "usage", ending: "completed", failure: null },
         notes: ["overage", "settled_late"],
       })
       expect(await end(settled(id, 71n))).toEqual(["closed"])

@@ -68,6 +68,16 @@ async function warmLedger(options: Partial<DatabaseLedgerOptions> = {}): Promise
   return ledger
 }
 
+/** A hold of a new account that is asked for, and does not commit before `commit` is called. */
+async function lateHold(event: "advisory" | "transactionid" = "advisory") {
+  const ledger = await warmLedger()
+  const { terms_id, commit } = await lateTerms()
+  const hold = holdOf(await db.account(100n), 60n, { terms_id })
+  const holding = ledger.hold(hold)
+  await waiting(event)
+  return { ledger, hold, holding, commit }
+}
+
 const outcome = async (holding: Promise<{ outcome: string }>) => {
   const failure = await failureOf(holding)
   return failure === "nothing failed" ? (await holding).outcome : failure
@@ -112,13 +122,8 @@ describe("D27 a hold that is asked again while its first attempt commits", () =>
   })
 
   test("does not count twice against a neighbour of its account", async () => {
-    const ledger = await warmLedger()
-    const { terms_id, commit } = await lateTerms()
-    const account = await db.account(100n)
-    const hold = holdOf(account, 30n, { terms_id })
-    const neighbour = holdOf(account, 60n)
-    const holding = ledger.hold(hold)
-    await waiting("advisory")
+    const { ledger, hold, holding, commit } = await lateHold()
+    const neighbour = holdOf({ account_id: hold.account_id, key_id: hold.key_id }, 40n)
     const beside = ledger.hold(neighbour)
     await waiting("transactionid")
     await commit()
@@ -127,11 +132,7 @@ describe("D27 a hold that is asked again while its first attempt commits", () =>
   })
 
   test("and is refused, for its key was revoked meanwhile: what comes late is released", async () => {
-    const ledger = await warmLedger()
-    const { terms_id, commit } = await lateTerms()
-    const hold = holdOf(await db.account(100n), 60n, { terms_id })
-    const holding = ledger.hold(hold)
-    await waiting("advisory")
+    const { ledger, hold, holding, commit } = await lateHold()
     await db.sql`UPDATE tollgate.keys SET revoked_at = now() WHERE id = ${hold.key_id}`
     expect(await holding).toEqual({ outcome: "invalid_api_key" })
     await commit()
@@ -141,16 +142,11 @@ describe("D27 a hold that is asked again while its first attempt commits", () =>
   })
 
   test("and is refused, for the money is gone: what has not come yet cannot come any more", async () => {
-    const ledger = await warmLedger()
-    const { terms_id, commit } = await lateTerms()
-    const account = await db.account(100n)
-    const hold = holdOf(account, 60n, { terms_id })
-    const holding = ledger.hold(hold)
-    await waiting("advisory")
+    const { ledger, hold, holding, commit } = await lateHold()
     const taking = db.sql.begin(async (tx) => {
-      await tx`UPDATE tollgate.accounts SET balance_nano = 50 WHERE id = ${account.account_id}`
+      await tx`UPDATE tollgate.accounts SET balance_nano = 50 WHERE id = ${hold.account_id}`
       await tx`INSERT INTO tollgate.credits (id, account_id, amount_nano)
-        VALUES (${crypto.randomUUID()}, ${account.account_id}, -50)`
+        VALUES (${crypto.randomUUID()}, ${hold.account_id}, -50)`
     })
     await waiting("transactionid")
     await db.sql`SELECT pg_terminate_backend(pid) FROM pg_stat_activity
@@ -197,11 +193,8 @@ describe("D27 a hold that is asked again while its first attempt commits", () =>
   })
 
   test("D35 under a new row, for its gateway was declared dead meanwhile: it is released", async () => {
-    const ledger = await warmLedger()
-    const { terms_id, commit } = await lateTerms()
-    const hold = holdOf(await db.account(100n), 60n, { terms_id })
-    const answer = outcome(ledger.hold(hold))
-    await waiting("advisory")
+    const { ledger, hold, holding, commit } = await lateHold()
+    const answer = outcome(holding)
     await db.sql`UPDATE tollgate.gateways SET dead_at = now() WHERE dead_at IS NULL`
     await waiting("transactionid")
     await commit()
@@ -211,11 +204,8 @@ describe("D27 a hold that is asked again while its first attempt commits", () =>
   })
 
   test("D35 is no longer asked, for the ledger stops: its gateway's row is not given back", async () => {
-    const ledger = await warmLedger()
-    const { terms_id, commit } = await lateTerms()
-    const hold = holdOf(await db.account(100n), 60n, { terms_id })
-    const answer = outcome(ledger.hold(hold))
-    await waiting("transactionid")
+    const { ledger, hold, holding, commit } = await lateHold("transactionid")
+    const answer = outcome(holding)
     // A ledger that does not answer is not asked to take the row back.
     await ledger.standing(hold.key_id)
     await ledger.stop()
