@@ -84,30 +84,6 @@ describe("D54 a gateway as a process", () => {
     expect([...workers].sort()).toEqual([1n, 2n])
     expect(new Set(collector.spans.map(({ resource }) => resource["service.instance.id"])).size).toBe(2)
   })
-
-  test("ends tidily without its collector", async () => {
-    await collector.stop()
-    const gateway = await start({ OTEL_EXPORTER_OTLP_ENDPOINT: collector.url, OTEL_BSP_SCHEDULE_DELAY: "1" })
-    await calls(gateway, 20)
-    await gateway.prints("trace export is failing: the collector is unreachable or refuses the spans")
-    await calls(gateway, 20)
-    await end(gateway)
-    expect(gateway.complaint).toBe("")
-    expect(gateway.printed).not.toContain("unhandled error")
-  })
-
-  test("is not started with an endpoint that is none: one sentence, exit code 1", async () => {
-    const gateway = place.spawn({
-      ...databaseVariables(fresh.address),
-      OTEL_EXPORTER_OTLP_ENDPOINT: "localhost:4317",
-    })
-    expect(await gateway.exited).toBe(1)
-    expect(gateway.printed).toBe("")
-    expect(gateway.complaint).toContain(
-      "OTEL_EXPORTER_OTLP_ENDPOINT: expected an address such as http://127.0.0.1:4318",
-    )
-    expect(gateway.complaint.trim().split("\n")).toHaveLength(1)
-  })
 })
 
 describe("D108 a gateway as a process", () => {
