@@ -38,7 +38,7 @@ export function completeMessage(body: unknown, cache: PrefixCache): DemoAnswer {
         event({
           type: "message_delta",
           delta: { stop_reason, stop_sequence: null },
-          usage: { output_tokens },
+          usage: { ...usage, output_tokens },
         }) +
         event({ type: "message_stop" }),
     ],
