@@ -95,8 +95,11 @@ export class IdentityProvider {
     const { role_claim, name_claim } = this.settings
     const is_whole = [role_claim, name_claim].every((claim) => valuesOf(claims, claim).length > 0)
     if (is_whole || server.userinfo_endpoint === undefined) return claims
-    const more = await oauth.userInfoRequest(server, this.#client, tokens.access_token, this.#options())
-    return { ...(await oauth.processUserInfoResponse(server, this.#client, claims.sub, more)), ...claims }
+    const told = await oauth.userInfoRequest(server, this.#client, tokens.access_token, this.#options())
+    const more = await oauth.processUserInfoResponse(server, this.#client, claims.sub, told)
+    // A flag is about the email beside it.
+    const { email_verified } = Object.hasOwn(claims, "email") ? claims : more
+    return { ...more, ...claims, email_verified }
   }
 
   #server(): Promise<oauth.AuthorizationServer> {

@@ -16,6 +16,8 @@ const UNUSABLE =
 const SENDER = "x-sender"
 
 const script = await startScriptedIssuer("tollgate")
+/** The name of a person without a verified email. */
+const SUB = `ann (${new URL(script.issuer).host})`
 const settings: OidcSettings = {
   ...{ issuer: script.issuer, client_id: "tollgate", client_secret: CLIENT_SECRET, name: "Example" },
   ...{ public_url: "https://tollgate.example.com", scopes: ["openid"], role_claim: "groups" },
@@ -177,12 +179,19 @@ test("D103 a wrong client secret and an unknown error are told, without the prov
 })
 
 test("D103 roles and names may come from UserInfo; the token's claims count before them", async () => {
-  const more = { sub: "ann", email: "bob@example.com", groups: ["none"] }
-  script.answers = { "/userinfo": () => Response.json(more) }
-  const { answer } = await signIn({ email: undefined })
-  expect(answer.status).toBe(303)
-  const { text } = await adminApi.ask("GET", "/admin/log?limit=1")
-  expect(JSON.parse(text).data).toMatchObject([{ actor: "oidc:bob@example.com", role: "read" }])
+  const more = { sub: "ann", email: "bob@example.com", email_verified: true, groups: ["none"] }
+  const rows: [token: object, more: object, name: string][] = [
+    [{ email: undefined }, more, "bob@example.com"],
+    [{ email: undefined, email_verified: false }, more, "bob@example.com"],
+    [{ email: undefined }, { ...more, email_verified: undefined }, SUB],
+    [{ email_verified: undefined }, more, SUB],
+  ]
+  for (const [claims, told, name] of rows) {
+    script.answers = { "/userinfo": () => Response.json(told) }
+    expect((await signIn(claims)).answer.status).toBe(303)
+    const { text } = await adminApi.ask("GET", "/admin/log?limit=1")
+    expect(JSON.parse(text).data).toMatchObject([{ actor: `oidc:${name}`, role: "read" }])
+  }
 })
 
 test("D103 without the database nobody gets in, and one sentence says so", async () => {
