@@ -77,12 +77,12 @@ export async function standingOf(
 
 function acceptAs({ in_flight, key_loads, memory, config }: Accepting, key_hash: string, owner: Owner) {
   const { limits } = config
-  const { account_id } = owner
+  const { account_id, key_id } = owner
   in_flight.takeSlot(account_id, limits.in_flight)
   try {
-    key_loads.checkRate(key_hash, limits.per_key, "abandoned_per_minute")
-    const releaseKeySlot = key_loads.takeSlot(key_hash, limits.per_key)
-    key_loads.count(key_hash, limits.per_key)
+    key_loads.checkRate(key_id, limits.per_key, "abandoned_per_minute")
+    const releaseKeySlot = key_loads.takeSlot(key_id, limits.per_key)
+    key_loads.count(key_id, limits.per_key)
     const part = memory.of(account_id, limits)
     return {
       key_hash,

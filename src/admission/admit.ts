@@ -291,13 +291,12 @@ export async function activeKey(
   key_hash: string,
   request: Request,
 ): Promise<Standing> {
-  const { key_loads, config } = gateway
+  const { ledger, key_loads, config } = gateway
   const { limits } = config
-  key_loads.checkRate(key_hash, limits.per_key)
+  const known = ledger.owner(key_hash)
+  if (known !== null) key_loads.checkRate(known.key_id, limits.per_key)
   const standing = await standingOf(gateway, key_hash, request)
   if (standing === null || !standing.active) throw new GatewayError("invalid_api_key")
-  const { current_hash = key_hash } = standing
-  if (current_hash !== key_hash) key_loads.checkRate(current_hash, limits.per_key)
-  key_loads.count(current_hash, limits.per_key)
+  key_loads.count(standing.key_id, limits.per_key)
   return standing
 }

@@ -21,7 +21,7 @@ const ABANDONED_MS = 600_000
 
 /**
  * The load of each key on this process: running calls and token counts, requests per minute (D38), and abandoned calls
- * (D91). Keys are identified by their hashes. It remembers running calls, the requests of the last two minutes, and the calls
+ * (D91). By the id of the key, so that a rotation gives no limit twice (D104). It remembers running calls, the requests of the last two minutes, and the calls
  * abandoned in the last twenty. Unknown keys take no memory.
  */
 export class KeyLoads {
@@ -40,49 +40,49 @@ export class KeyLoads {
   }
 
   /** Throws `rate_limited` if the key is at one of its limits. Counts nothing, so it can be the first check of a request. */
-  check(key_hash: string, limits: KeyLimits): void {
+  check(key_id: string, limits: KeyLimits): void {
     const { in_flight } = limits
-    if (in_flight !== null && (this.#running.get(key_hash) ?? 0) >= in_flight)
+    if (in_flight !== null && (this.#running.get(key_id) ?? 0) >= in_flight)
       throw this.#refused("in_flight", SLOT_RETRY_S)
-    this.checkRate(key_hash, limits)
+    this.checkRate(key_id, limits)
   }
 
   /** Throws `rate_limited` if the key is at this rate. Counts nothing. */
   checkRate(
-    key_hash: string,
+    key_id: string,
     limits: KeyLimits,
     limit: "requests_per_minute" | "abandoned_per_minute" = "requests_per_minute",
   ): void {
     const per_minute = limits[limit]
     if (per_minute === null) return
-    const wait_ms = this.#rates[limit].wait(key_hash, per_minute, performance.now())
+    const wait_ms = this.#rates[limit].wait(key_id, per_minute, performance.now())
     if (wait_ms > 0) throw this.#refused(limit, Math.ceil(wait_ms / 1_000))
   }
 
   /** Counts a call or token count, until the result is called once. Throws `rate_limited` at a limit. */
-  takeSlot(key_hash: string, limits: KeyLimits): () => void {
-    this.check(key_hash, limits)
-    this.#running.set(key_hash, (this.#running.get(key_hash) ?? 0) + 1)
-    return () => this.#releaseSlot(key_hash)
+  takeSlot(key_id: string, limits: KeyLimits): () => void {
+    this.check(key_id, limits)
+    this.#running.set(key_id, (this.#running.get(key_id) ?? 0) + 1)
+    return () => this.#releaseSlot(key_id)
   }
 
   /** Counts a request of a known key. Throws `rate_limited` when other requests have used up the limit. */
-  count(key_hash: string, limits: KeyLimits): void {
+  count(key_id: string, limits: KeyLimits): void {
     if (limits.requests_per_minute === null) return
-    this.checkRate(key_hash, limits)
-    this.#rates.requests_per_minute.note(key_hash, limits.requests_per_minute, performance.now())
+    this.checkRate(key_id, limits)
+    this.#rates.requests_per_minute.note(key_id, limits.requests_per_minute, performance.now())
   }
 
   /** The requests that a key has left (D85); null if there is no limit. */
-  rate(key_hash: string, { requests_per_minute }: KeyLimits): RateLeft | null {
+  rate(key_id: string, { requests_per_minute }: KeyLimits): RateLeft | null {
     if (requests_per_minute === null) return null
-    return this.#rates.requests_per_minute.left(key_hash, requests_per_minute, performance.now())
+    return this.#rates.requests_per_minute.left(key_id, requests_per_minute, performance.now())
   }
 
   /** Counts an abandoned call (D91). */
-  abandoned(key_hash: string, { abandoned_per_minute }: KeyLimits): void {
+  abandoned(key_id: string, { abandoned_per_minute }: KeyLimits): void {
     if (abandoned_per_minute !== null)
-      this.#rates.abandoned_per_minute.note(key_hash, abandoned_per_minute, performance.now())
+      this.#rates.abandoned_per_minute.note(key_id, abandoned_per_minute, performance.now())
   }
 
   #refused(limit: KeyLimit, retry_after_s: number): GatewayError {
@@ -91,10 +91,10 @@ export class KeyLoads {
     return new GatewayError("rate_limited", { message: REFUSALS[limit], headers })
   }
 
-  #releaseSlot(key_hash: string): void {
-    const left = (this.#running.get(key_hash) ?? 0) - 1
-    if (left > 0) this.#running.set(key_hash, left)
-    else this.#running.delete(key_hash)
+  #releaseSlot(key_id: string): void {
+    const left = (this.#running.get(key_id) ?? 0) - 1
+    if (left > 0) this.#running.set(key_id, left)
+    else this.#running.delete(key_id)
   }
 }
 

@@ -61,7 +61,7 @@ export class Call {
   readonly #stop = new Cutoff()
   readonly #terms_ids: readonly number[]
   readonly #registry: CallRegistry
-  readonly #accepted: Pick<Call, "key_hash" | "releaseSlot">
+  readonly #accepted: Pick<Call, "releaseSlot">
   /** The index of the first terms of the upstream that answers. */
   #first_terms: number | null = null
   #lost_attempts = 0
@@ -75,7 +75,7 @@ export class Call {
     terms_ids: readonly number[],
     bounds: CostBounds,
     registry: CallRegistry,
-    accepted: Pick<Call, "key_hash" | "releaseSlot">,
+    accepted: Pick<Call, "releaseSlot">,
     shard: number,
   ) {
     this.operation = operation
@@ -116,10 +116,6 @@ export class Call {
   priceOf(prompt_tokens: number, tier: ServiceTier | null = null): Price {
     const rate = tier ?? this.model
     return rate.tiers[tiersReached(rate, prompt_tokens) - 1]?.price ?? rate.price
-  }
-
-  get key_hash(): string {
-    return this.#accepted.key_hash
   }
 
   /** The journal's entry of an attempt that did not become the answer (D93). */

@@ -57,7 +57,7 @@ export function recordIn({ metrics, log, usage_warnings, key_loads, config }: Ga
       )
     }
     if (end.outcome === "released" && end.failure === "client_left")
-      key_loads.abandoned(call.key_hash, config.limits.per_key)
+      key_loads.abandoned(hold.key_id, config.limits.per_key)
     usage_warnings.note(call, end, upstream, { log, metrics })
     metrics.ended(
       {

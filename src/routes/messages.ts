@@ -203,11 +203,13 @@ async function countOf(gateway: Gateway, request: Request, vendor: string | null
   const { limits } = config
   const trace = traceOf(gateway, request)
   const key_hash = hashOf(messagesCredential(request.headers))
-  key_loads.check(key_hash, limits.per_key)
+  const known = gateway.ledger.owner(key_hash)
+  if (known !== null) key_loads.check(known.key_id, limits.per_key)
   const standing = await activeKey(gateway, key_hash, request)
+  const { key_id } = standing
   checkSuspension(standing)
   const id = requestId(request)
-  const releaseKeySlot = key_loads.takeSlot(key_hash, { ...limits.per_key, requests_per_minute: null })
+  const releaseKeySlot = key_loads.takeSlot(key_id, { ...limits.per_key, requests_per_minute: null })
   const part = memory.of(standing.account_id, limits)
   const answer_wait = new AnswerWait(request.signal, NEVER)
   try {
@@ -251,7 +253,7 @@ async function countOf(gateway: Gateway, request: Request, vendor: string | null
       throw new GatewayError("upstream_error", { cause: `the count was cut: ${answer.ending}` })
     checkTokenCount(answer.bytes)
     metrics.tokensCounted(model.name)
-    const rate = rateHeaders(gateway, key_hash, "messages", request)
+    const rate = rateHeaders(gateway, key_id, "messages", request)
     return new Response(answer.bytes, { headers: { ...jsonHeaders(id), ...rate } })
   } catch (error) {
     if (!answer_wait.signal.aborted) throw error

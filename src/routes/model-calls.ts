@@ -49,8 +49,9 @@ export async function modelCall<Body extends NamedModel>(
     const accepting = acceptCall(gateway, key, key_hash, request)
     accepted = accepting instanceof Promise ? await accepting : accepting
   } catch (error) {
-    const fault = errorWithRate(error, gateway, key_hash, operation.name, request)
-    throw countRefusal(gateway, gateway.ledger.owner(key_hash), fault)
+    const owner = gateway.ledger.owner(key_hash)
+    const fault = errorWithRate(error, gateway, owner?.key_id ?? null, operation.name, request)
+    throw countRefusal(gateway, owner, fault)
   }
   let parsed: ParsedRequest<Body>
   let call: Call
@@ -65,7 +66,7 @@ export async function modelCall<Body extends NamedModel>(
   } catch (error) {
     accepted.releaseSlot()
     const found = await errorAfterKeyCheck(gateway.ledger, key_hash, error)
-    const fault = errorWithRate(found, gateway, key_hash, operation.name, request)
+    const fault = errorWithRate(found, gateway, accepted.owner.key_id, operation.name, request)
     const kept = await replayAnswer(gateway, accepted, fault)
     if (kept === null) throw countRefusal(gateway, accepted.owner, fault)
     return kept
@@ -114,7 +115,7 @@ async function forwardParsed<Body extends NamedModel>(
  */
 async function answerForwarded(
   asked: Omit<Answering, "reply">,
-  { key_hash, memory }: Accepted,
+  { memory }: Accepted,
   forwarded: Promise<Reply>,
   wants: { readonly usage: boolean; readonly cost: boolean },
 ): Promise<Response> {
@@ -129,7 +130,7 @@ async function answerForwarded(
     const form = call.hold.stream ? operation.stream : null
     const answer =
       form === null ? await answerJson(answering, wants.cost) : await answerStream(answering, form, wants)
-    return withRate(answer, rateHeaders(gateway, key_hash, operation.name, request, call.rates))
+    return withRate(answer, rateHeaders(gateway, call.hold.key_id, operation.name, request, call.rates))
   } catch (error) {
     answer_memory.free()
     gateway.sockets.restore(request)

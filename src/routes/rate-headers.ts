@@ -11,12 +11,12 @@ import type { OperationName } from "../wire/call.ts"
  */
 export function rateHeaders(
   { key_loads, config }: Pick<Gateway, "key_loads" | "config">,
-  key_hash: string,
+  key_id: string | null,
   operation: OperationName,
   { headers }: Request,
   rates: readonly RateLeft[] = [],
 ): Readonly<Record<string, string>> | null {
-  const own = key_loads.rate(key_hash, config.limits.per_key)
+  const own = key_id === null ? null : key_loads.rate(key_id, config.limits.per_key)
   if (own === null && rates.length === 0) return null
   const vendor = operation === "messages" ? vendorOf(headers, config.vendors) : null
   if (vendor === undefined) return null
@@ -51,7 +51,7 @@ export function withRate(answer: Response, rate: Readonly<Record<string, string>
 export function errorWithRate(
   error: unknown,
   gateway: Gateway,
-  ...of: readonly [key_hash: string, operation: OperationName, request: Request]
+  ...of: readonly [key_id: string | null, operation: OperationName, request: Request]
 ): unknown {
   if (!(error instanceof GatewayError) || error.code !== "rate_limited") return error
   const { rates } = error.detail

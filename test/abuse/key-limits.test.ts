@@ -225,6 +225,17 @@ describe("D38 limits.per_key.requests_per_minute", () => {
     await harness.gateway.reload({ limits: { per_key: { requests_per_minute: A_MINUTE } } })
     expectError(await list(key), "rate_limited", later)
   })
+
+  test("D104 a rotation gives no limit twice, neither to the new secret nor to the one before", async () => {
+    const { key, key_id } = await harness.account()
+    for (let call = 0; call < A_MINUTE; call++) expect((await harness.chat(key)).status).toBe(200)
+    const body = { keep_hours: 1 }
+    const rotated = await harness.gateway.admin<{ key: string }>("POST", `/keys/${key_id}/rotate`, body)
+    for (const secret of [rotated.key, key]) {
+      expectError(await harness.chat(secret), "rate_limited", later)
+      expectError(await list(secret), "rate_limited", later)
+    }
+  })
 })
 
 describe("D91 limits.per_key.abandoned_per_minute", () => {

@@ -69,16 +69,7 @@ function admitting<Request extends NamedModel>(operation: OperationOn<Request>):
       rules: { ...quoted, reader: readers[reader] },
       choices: quoted.n,
       charge(evidence) {
-        const call = new Call(
-          operation,
-          hold,
-          model,
-          [],
-          quoted,
-          new InFlight(),
-          { key_hash: "k", releaseSlot() {} },
-          0,
-        )
+        const call = new Call(operation, hold, model, [], quoted, new InFlight(), { releaseSlot() {} }, 0)
         return settle(LEDGER, call, evidence, () => {}).end
       },
     }

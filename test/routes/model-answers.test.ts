@@ -66,7 +66,7 @@ test("rule 6, D31 a stream whose total timeout is over when its headers are in e
           writes_for_an_hour: false,
         },
         in_flight,
-        { key_hash: "k", releaseSlot: () => in_flight.releaseSlot(account_id) },
+        { releaseSlot: () => in_flight.releaseSlot(account_id) },
         0,
       ),
       reply: {
