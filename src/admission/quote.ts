@@ -232,15 +232,15 @@ const LIKELY_BYTES_PER_TOKEN = 2
 /** Tokens of a picture whose model does not set `part_tokens`: at least, and where nothing else is known. */
 const PICTURE_TOKENS = 4_096
 
-/** The most tokens of a prompt (D12); with a likely hold, the most that almost any prompt has (D68). */
+/** The most tokens of a prompt (D12); with a likely hold, the most that almost any prompt has (D68). Usage of more is invalid (D1). */
 export function promptBound(described: Described, model: Model): number {
   const { bytes, tokens, tool_tokens, media } = described
   const { context_tokens, open, hold } = model
   if (context_tokens !== null && openingField(described, model) !== null)
-    return context_tokens * Math.min(open.hold_rounds, described.rounds)
+    return Math.min(context_tokens * Math.min(open.hold_rounds, described.rounds), MAX_TOKENS)
   const text = hold === "likely" ? Math.ceil(bytes / LIKELY_BYTES_PER_TOKEN) : bytes
   const most = media.reduce((sum, part) => sum + partBound(part, model), text + tokens + tool_tokens)
-  return Math.min(most, context_tokens ?? Number.POSITIVE_INFINITY)
+  return Math.min(most, context_tokens ?? MAX_TOKENS)
 }
 
 /** The most tokens of a medium that has a bound (D12). */

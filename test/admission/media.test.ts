@@ -8,6 +8,7 @@ import { chat as operation } from "../../src/operations/chat.ts"
 import { responses } from "../../src/operations/responses.ts"
 import type { Media } from "../../src/wire/media.ts"
 import { parseChat, parseResponses } from "../../src/wire/requests.ts"
+import { MAX_TOKENS } from "../../src/wire/usage.ts"
 import { compressed, disguised, gif, jpeg, mp3, png, tagged, wav, webp } from "./files.ts"
 import { aModel, quoteOf } from "./model.ts"
 
@@ -48,6 +49,15 @@ describe("D12 a picture counts its pixels, at most a token for 28 by 28", () => 
   test.each(Object.entries(disguised))("%s counts as what a decoder can make of it", (name, data) => {
     const [media] = described(picture(data)).media
     expect(media?.tokens ?? null).toBe(name.endsWith("enlarges") ? 20 : null)
+  })
+
+  test("no prompt holds more tokens than a valid usage can have", () => {
+    const largest = picture(png(2 ** 32 - 1, 2 ** 32 - 1))
+    const bound = (model: Partial<Model>, part: object) =>
+      quoteOf(operation, asking([part]), aModel(model)).prompt_tokens_bound
+    expect(bound({}, largest)).toBe(MAX_TOKENS)
+    const open = { context_tokens: MAX_TOKENS, open: { hold_rounds: 32, max_rounds: 32 } }
+    expect(bound(open, { type: "item_reference", id: "a" })).toBe(MAX_TOKENS)
   })
 
   test.each([
