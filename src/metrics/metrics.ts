@@ -45,7 +45,8 @@ export function createMetrics(worker?: number) {
     changed: counting(registry, "tollgate_operator_changes_total{role,outcome}"),
     reconciled: reconciliationMetrics(registry),
     content_type: CONTENT_TYPE,
-    print: async (): Promise<string> => registry.print(),
+    print: (): Promise<string> => registry.print(),
+    parts: (): AsyncIterable<string> => registry.parts(),
     families: (): readonly MetricFamily[] => registry.families,
   }
 }

@@ -4,6 +4,7 @@ import { GatewayError } from "../errors.ts"
 import type { Metrics } from "../metrics/metrics.ts"
 import type { Gateway } from "../service/gateway.ts"
 import type { operatorsOnly } from "./admin/authorize.ts"
+import { piecesInParts } from "./in-parts.ts"
 import {
   answer,
   compatible,
@@ -47,14 +48,23 @@ function probe(answer: () => Response) {
 const HIDDEN = { detail: { hide: true } }
 
 /** `GET /metrics` of all workers, with the admin token, unless the admin listener shows them without (D39). */
-export function metrics({ content_type, print }: Metrics, guard: ReturnType<typeof operatorsOnly> | null) {
+export function metrics({ content_type, parts }: Metrics, guard: ReturnType<typeof operatorsOnly> | null) {
   const routes = new Elysia({ name: "metrics" })
   if (guard !== null) routes.onTransform(guard)
   return routes.get(
     "/metrics",
-    async () => new Response(await print(), { headers: { "content-type": content_type } }),
+    ({ request: { signal } }) =>
+      new Response(
+        piecesInParts(encoded(parts()), signal, () => {}),
+        { headers: { "content-type": content_type } },
+      ),
     described(guard === null ? reading : { ...reading, credentials: ["adminToken"], errors: [NO_TOKEN] }),
   )
+}
+
+async function* encoded(texts: AsyncIterable<string>) {
+  const encoder = new TextEncoder()
+  for await (const text of texts) yield encoder.encode(text)
 }
 
 const Status = Type.Object({ status: Type.String(), reason: Type.Optional(Type.String()) })

@@ -17,9 +17,9 @@ export function inParts(
   })
 }
 
-/** The same for an answer in pieces, which the caller frees: a reader in this process has them until it has read all. */
+/** The same for an answer in pieces, which the caller frees or makes as they are taken: a reader in this process has them until it has read all. */
 export function piecesInParts(
-  pieces: readonly Uint8Array[],
+  pieces: Iterable<Uint8Array> | AsyncIterable<Uint8Array>,
   signal: AbortSignal,
   onEnd: () => void,
 ): ReadableStream<Uint8Array> {
@@ -35,10 +35,11 @@ export function piecesInParts(
   return new ReadableStream<Uint8Array>({
     type: "direct",
     async pull(controller) {
-      // Nothing is left of them if the client leaves meanwhile.
-      for (const bytes of pieces)
+      for await (const bytes of pieces) {
+        if (has_ended) return
         for (let at = 0; at < bytes.byteLength; at += PART_BYTES)
           await controller.write(bytes.subarray(at, at + PART_BYTES))
+      }
       controller.close()
       end()
     },

@@ -33,6 +33,10 @@ interface WorkerContext {
   upstreamStatusesOfAll(): Promise<readonly UpstreamBody[]>
 }
 
+async function* fromAll({ printAll }: WorkerContext) {
+  yield await printAll()
+}
+
 interface ServiceOptions {
   readonly config: Config
   /** The databases of the ledger (D74); mostly one. */
@@ -115,7 +119,7 @@ export class Service {
       in_flight,
       key_loads: new KeyLoads(metrics.keyLimited),
       memory: new Memory(defaultMemoryBytes(config.workers)),
-      metrics: worker === undefined ? metrics : { ...metrics, print: () => worker.printAll() },
+      metrics: worker === undefined ? metrics : { ...metrics, parts: () => fromAll(worker) },
       log,
       tracer,
       sockets: {

@@ -48,7 +48,7 @@ export class MetricsPush {
   async #push(): Promise<void> {
     const { pushed, worker, families } = this.#options
     const times = { began_ms: this.#began_ms, now_ms: Date.now() }
-    const request = metricsRequest(originOf(pushed.resource, worker), families(), times)
+    const request = await metricsRequest(originOf(pushed.resource, worker), families(), times)
     await this.#collector.post(await this.#collector.encode(request), this.#over.signal)
   }
 }

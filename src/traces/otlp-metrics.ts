@@ -1,4 +1,5 @@
 import type { MetricFamily, MetricPoint } from "../metrics/registry.ts"
+import { mapInTurns } from "../turns.ts"
 import { attributesOf, nanosOf, type SpanOrigin } from "./otlp.ts"
 
 /** Metrics as OTLP messages in JSON, as `opentelemetry/proto` version 1 names their fields (D108). */
@@ -19,26 +20,26 @@ interface MetricTimes {
   readonly now_ms: number
 }
 
-/** The body of one push: an `ExportMetricsServiceRequest`. */
-export function metricsRequest(
+/** The body of one push: an `ExportMetricsServiceRequest`. Of thousands of series, it is made in turns of the event loop. */
+export async function metricsRequest(
   { resource, scope }: SpanOrigin,
   families: readonly MetricFamily[],
   times: MetricTimes,
-): string {
-  const metrics = families.flatMap((family) => {
+): Promise<string> {
+  const metrics: string[] = []
+  for (const family of families) {
     const points = family.points.filter(({ value }) => typeof value !== "number" || Number.isFinite(value))
-    return points.length === 0 ? [] : [metricOf({ ...family, points }, times)]
-  })
-  return JSON.stringify({
-    resourceMetrics: [
-      { resource: { attributes: attributesOf(resource) }, scopeMetrics: [{ scope, metrics }] },
-    ],
-  })
+    if (points.length > 0) metrics.push(JSON.stringify(await metricOf({ ...family, points }, times)))
+  }
+  const of = JSON.stringify({ attributes: attributesOf(resource) })
+  return `{"resourceMetrics":[{"resource":${of},"scopeMetrics":[{"scope":${JSON.stringify(scope)},"metrics":[${metrics}]}]}]}`
 }
 
-function metricOf({ name, help, type, points }: MetricFamily, times: MetricTimes) {
+async function metricOf({ name, help, type, points }: MetricFamily, times: MetricTimes) {
   const convention = CONVENTIONS[name]
-  const dataPoints = points.map((point) => pointOf(point, type, convention !== undefined, times))
+  const dataPoints = await mapInTurns(points, (point) =>
+    pointOf(point, type, convention !== undefined, times),
+  )
   const head = { name: convention ?? name, description: help, unit: unitOf(name) }
   if (type === "gauge") return { ...head, gauge: { dataPoints } }
   if (type === "histogram") return { ...head, histogram: { aggregationTemporality: CUMULATIVE, dataPoints } }

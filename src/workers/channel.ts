@@ -3,11 +3,16 @@ import { Value } from "@sinclair/typebox/value"
 import { Snapshot } from "../config/load.ts"
 import { PushedMetrics } from "../config/pushed-metrics.ts"
 import { Tracing } from "../config/tracing.ts"
+import { nextTurn } from "../wire/shape.ts"
 
 const Question = Type.Object({ number: Type.Integer(), question: Type.Unknown() })
-const Answer = Type.Object({ number: Type.Integer(), answer: Type.String() })
+/** `more`: the rest of a long answer follows. */
+const Answer = Type.Object({ number: Type.Integer(), answer: Type.String(), more: Type.Boolean() })
 const Failure = Type.Object({ number: Type.Integer(), failure: Type.String() })
 const Message = Type.Union([Question, Answer, Failure])
+
+/** Letters of an answer in one message, which is written and read in one turn of the event loop. */
+const PART = 262_144
 
 interface ChannelOptions {
   send(message: Static<typeof Message>): void
@@ -18,7 +23,7 @@ interface ChannelOptions {
 /** One end of the channel between the parent and a worker. Each may ask the other, and gets a text as the answer. */
 export class Channel {
   readonly #options: ChannelOptions
-  readonly #waiting = new Map<number, PromiseWithResolvers<string>>()
+  readonly #waiting = new Map<number, PromiseWithResolvers<string> & { text: string }>()
   #last_number = 0
   #lost: Error | null = null
 
@@ -30,7 +35,7 @@ export class Channel {
   async ask(question: object, within_ms?: number): Promise<string> {
     if (this.#lost !== null) throw this.#lost
     const number = ++this.#last_number
-    const waiting = Promise.withResolvers<string>()
+    const waiting = { ...Promise.withResolvers<string>(), text: "" }
     this.#waiting.set(number, waiting)
     const timer =
       within_ms === undefined
@@ -47,9 +52,13 @@ export class Channel {
 
   receive(message: unknown): void {
     const { number, ...content } = checked(Message, message)
+    const waiting = this.#waiting.get(number)
     if ("question" in content) void this.#reply(number, content.question)
-    else if ("answer" in content) this.#waiting.get(number)?.resolve(content.answer)
-    else this.#waiting.get(number)?.reject(new Error(content.failure))
+    else if ("failure" in content) waiting?.reject(new Error(content.failure))
+    else if (waiting !== undefined) {
+      waiting.text += content.answer
+      if (!content.more) waiting.resolve(waiting.text)
+    }
   }
 
   /** The other process has exited: every question, open or to come, is rejected with `reason`. */
@@ -59,10 +68,18 @@ export class Channel {
   }
 
   async #reply(number: number, question: unknown): Promise<void> {
-    const reply = await this.#options.answer(question).then(
-      (answer) => ({ number, answer }),
-      (error: unknown) => ({ number, failure: error instanceof Error ? error.message : String(error) }),
-    )
+    try {
+      const text = await this.#options.answer(question)
+      for (let at = 0; at === 0 || at < text.length; at += PART) {
+        if (at > 0) await nextTurn()
+        this.#send({ number, answer: text.slice(at, at + PART), more: at + PART < text.length })
+      }
+    } catch (error) {
+      this.#send({ number, failure: error instanceof Error ? error.message : String(error) })
+    }
+  }
+
+  #send(reply: Static<typeof Message>): void {
     if (this.#lost === null) this.#options.send(reply)
   }
 }

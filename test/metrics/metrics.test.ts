@@ -4,6 +4,7 @@ import type { End } from "../../src/ledger/entries.ts"
 import type { MeteredCall } from "../../src/metrics/call-metrics.ts"
 import { createMetrics, type Metrics } from "../../src/metrics/metrics.ts"
 import { metrics as metricsRoute } from "../../src/routes/health.ts"
+import { rawClient } from "../support/raw-client.ts"
 import { call, everything, released, settled, upstream, usage } from "./everything.ts"
 import { parseExposition } from "./exposition.ts"
 
@@ -202,6 +203,54 @@ test("GET /metrics is Prometheus' text format, with the process's own metrics", 
   expect(names).toContain("nodejs_eventloop_lag_p99_seconds")
   expect(names).toContain("process_resident_memory_bytes")
   expect(names.filter((name) => !/^(gen_ai|tollgate|process|nodejs)_/.test(name))).toEqual([])
+})
+
+test("thousands of series are printed in parts, between which others get their turn", async () => {
+  const metrics = createMetrics()
+  const end = { ...settled, outcome: "settled" as const }
+  for (let n = 0; n < 1_000; n += 1) metrics.ended({ ...call, model: `model-${n}` }, end)
+  let turns = 0
+  const count = setInterval(() => (turns += 1), 0)
+  const parts = await Array.fromAsync(metrics.parts())
+  clearInterval(count)
+  expect(turns).toBeGreaterThan(3)
+  expect(parts.length).toBeGreaterThan(3)
+  const printed = parseExposition(parts.join("")).flatMap(({ samples }) => samples)
+  const models = new Set(printed.map(({ labels }) => labels.gen_ai_request_model))
+  expect(models.size).toBe(1_001)
+})
+
+test("a client that does not read /metrics, or leaves, has little made for it", async () => {
+  const made: number[] = []
+  const ended: Promise<void>[] = []
+  function parts() {
+    const { promise, resolve } = Promise.withResolvers<void>()
+    const at = made.push(0) - 1
+    ended.push(promise)
+    return (async function* () {
+      try {
+        for (let count = 1; count <= 1_000; count += 1) {
+          made[at] = count
+          yield "x".repeat(65_536)
+        }
+      } finally {
+        resolve()
+      }
+    })()
+  }
+  const app = new Elysia().use(metricsRoute({ ...createMetrics(), parts }, null)).listen(0)
+  const url = `http://localhost:${app.server?.port}`
+  const client = await rawClient({ url })
+  client.send("GET /metrics HTTP/1.1\r\nhost: a\r\n\r\n")
+  await client.receives("xxx")
+  client.stopReading()
+  expect(await (await fetch(`${url}/metrics`)).text()).toHaveLength(65_536_000)
+  expect(made).toEqual([expect.any(Number), 1_000])
+  expect(made[0]).toBeLessThan(500)
+  client.reset()
+  await ended[0]
+  expect(made[0]).toBeLessThan(500)
+  await app.stop(true)
 })
 
 test("metrics keep no process alive", async () => {

@@ -34,7 +34,9 @@ function samplesOf(metric: CollectedMetric): [series: string, value: number][] {
 test("D108 what is pushed is what Prometheus reads: each series, with its labels and its value", async () => {
   const metrics = everything(createMetrics(3))
   const origin = { resource: { "service.name": "edge" }, scope: { name: "tollgate", version: "0" } }
-  const pushed = readMetrics(metricsRequest(origin, metrics.families(), { began_ms: 1_000, now_ms: 2_000 }))
+  const pushed = readMetrics(
+    await metricsRequest(origin, metrics.families(), { began_ms: 1_000, now_ms: 2_000 }),
+  )
   const ours = ([series]: readonly [string, number]) => /^(?:gen_ai|tollgate)_/.test(series)
   const read = parseExposition(await metrics.print()).flatMap(({ samples }) =>
     samples.map(({ name, labels, value }): [string, number] => {

@@ -19,6 +19,18 @@ describe("a channel between two processes", () => {
     expect([slow, fast, back]).toEqual(['{"slow":1}', '{"n":2}', "here"])
   })
 
+  test("a long answer comes in parts, and a short one between them", async () => {
+    const long = "€x".repeat(400_000)
+    const { here } = channels(async (asked) => (Bun.deepEquals(asked, { is_long: true }) ? long : ""))
+    const ended: string[] = []
+    const asked = [{ is_long: true }, { is_long: false }].map(async (question) => {
+      const answer = await here.ask(question)
+      ended.push(answer === long ? "long" : answer)
+    })
+    await Promise.all(asked)
+    expect(ended).toEqual(["", "long"])
+  })
+
   test("what the other end throws is the failure of the question", async () => {
     const { here } = channels(() => Promise.reject(new Error("no port")))
     expect(await thrown(here.ask({}))).toEqual(new Error("no port"))
