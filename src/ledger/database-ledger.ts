@@ -108,7 +108,7 @@ export async function openDatabaseLedger({
   const attempts = attemptQueue(of_running, spool, log)
   const holds = holdQueue(of_calls, lease, outstanding, ends, used)
   const sweeper = new Sweeper(connect(), lease, (count) => events.expired?.(count))
-  const written = new Checkpoints(of_running, gatewayId)
+  const written = new Checkpoints(of_running, gatewayId, (id) => outstanding.has(id))
   let counts_due_ms = 0
   let stopping = false
 

@@ -11,6 +11,7 @@ import {
   failureOf,
   holdOf,
   LONG_LEASE,
+  lockAccount,
   nth,
   settled,
   sweepOnce,
@@ -28,18 +29,20 @@ async function written(gateway_id: string): Promise<Record<string, bigint>> {
   return Object.fromEntries(rows.map((row) => [String(row.id), BigInt(row.charge_nano)]))
 }
 
+const NONE_OPEN = () => false
+
 /** A writer of checkpoints, and how many rows each of its statements wrote. */
-function writer() {
+function writer(isOpen: (id: string) => boolean = NONE_OPEN) {
   const gateway_id = nextId()
   const sizes: number[] = []
   const connection = db.database.connection(({ size }) => void sizes.push(size))
-  const checkpoints = new Checkpoints(connection, () => gateway_id)
+  const checkpoints = new Checkpoints(connection, () => gateway_id, isOpen)
   const write = async (...running: readonly Checkpoint[]) => {
     sizes.length = 0
     await checkpoints.write(running)
     return [...sizes]
   }
-  return { gateway_id, write, end: () => connection.end() }
+  return { gateway_id, write, forget: () => checkpoints.forgetWritten(), end: () => connection.end() }
 }
 
 describe("D57 checkpoints", () => {
@@ -66,6 +69,22 @@ describe("D57 checkpoints", () => {
     await end()
   })
 
+  test("stay until the end is in the ledger; after a failover those of running calls are written again", async () => {
+    const open = new Set<string>()
+    const { gateway_id, write, forget, end } = writer((id) => open.has(id))
+    const [a, b] = [nextId(), nextId()]
+    open.add(a).add(b)
+    await write(checkpointOf(a, 1n), checkpointOf(b, 2n))
+    expect(await write(checkpointOf(b, 2n))).toEqual([])
+    forget()
+    expect(await write(checkpointOf(b, 2n))).toEqual([1])
+    expect(await written(gateway_id)).toEqual({ [a]: 1n, [b]: 2n })
+    open.clear()
+    expect(await write(checkpointOf(b, 2n))).toEqual([0])
+    expect(await written(gateway_id)).toEqual({ [b]: 2n })
+    await end()
+  })
+
   test("of more calls than one statement takes are all written, and all removed", async () => {
     const { gateway_id, write, end } = writer()
     const many = Array.from({ length: 1_203 }, (_, at) => checkpointOf(nextId(), BigInt(at)))
@@ -79,7 +98,7 @@ describe("D57 checkpoints", () => {
   test("that could not be written are written the next time, and those of ended calls are removed then", async () => {
     const proxy = await DatabaseProxy.start(db.address)
     const gateway_id = nextId()
-    const checkpoints = new Checkpoints(db.connection(proxy.address), () => gateway_id)
+    const checkpoints = new Checkpoints(db.connection(proxy.address), () => gateway_id, NONE_OPEN)
     const [a, b] = [nextId(), nextId()]
     await checkpoints.write([checkpointOf(a, 1n)])
     proxy.refuse()
@@ -128,6 +147,25 @@ describe("D57 the ledger of a process", () => {
       1_050,
       until(async () => (await charged(hold)) === null),
     )
+  })
+
+  test("D27 keeps one of a call that has ended while its settlement waits for the account", async () => {
+    const { ledger, current, start, set } = await running()
+    const [hold, other] = [await start(), await start()]
+    set(hold, 5n)
+    await until(async () => (await charged(hold)) === 5)
+    await using lock = await lockAccount(db.sql, hold.account_id)
+    current.clear()
+    const ending = ledger.end(settled(hold.id, 8n))
+    for (const charge of [1, 2]) {
+      set(other, BigInt(charge))
+      await until(async () => (await charged(other)) === charge)
+    }
+    expect(await charged(hold)).toBe(5)
+    await lock.unlock()
+    await ending
+    await until(async () => (await charged(hold)) === null)
+    await ledger.end(settled(other.id, 8n))
   })
 
   test("leaves none behind when it stops with nothing open", async () => {

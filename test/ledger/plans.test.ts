@@ -160,7 +160,11 @@ const work: Record<string, () => Promise<unknown>> = {
   },
   restore: () => restoreBatch(connection, gateway_id, several(), 300),
   checkpoint: async () => {
-    const checkpoints = new Checkpoints(connection, () => gateway_id)
+    const checkpoints = new Checkpoints(
+      connection,
+      () => gateway_id,
+      () => false,
+    )
     const running = several().map(({ id }) => checkpointOf(id, 1n))
     await checkpoints.write(running)
     await checkpoints.write([])

@@ -241,7 +241,12 @@ export const writeCheckpoints = (
   connection: DatabaseConnection,
   gateway_id: string,
   ...seen: readonly Checkpoint[]
-) => new Checkpoints(connection, () => gateway_id).write(seen)
+) =>
+  new Checkpoints(
+    connection,
+    () => gateway_id,
+    () => false,
+  ).write(seen)
 
 /** An id of a call that began at this time, with a number instead of random bits. */
 export function numberedId(at: Date | number, number: number): string {
