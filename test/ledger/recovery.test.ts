@@ -58,7 +58,8 @@ async function forget({ account_id, key_id }: Account, ids: readonly string[], w
 
 async function served(ledger: DatabaseLedger, account: Account, changes: Partial<Hold> = {}): Promise<Hold> {
   const hold = holdOf(account, 100n, changes)
-  expect(await ledger.hold(hold)).toEqual({ outcome: "held", is_limited: true })
+  // Without `is_limited` if the database was slow, and it was asked again.
+  expect(await ledger.hold(hold)).toMatchObject({ outcome: "held" })
   await ledger.end(settled(hold.id, COST))
   return hold
 }

@@ -48,13 +48,22 @@ export interface Account {
   readonly key_id: string
 }
 
+/** Waits longer for an answer than a gateway does, whose callers would be refused: a busy machine may let nothing run for seconds. */
+class PatientConnection extends DatabaseConnection {
+  override run(
+    ...[statement, values, within_ms, size]: Parameters<Runner["run"]>
+  ): ReturnType<Runner["run"]> {
+    return super.run(statement, values, 20 * within_ms, size)
+  }
+}
+
 /** A fresh database for one test file, and helpers on it. */
 export interface TestDatabase {
   readonly address: Address
   readonly database: Database
   /** For looking at the tables, and for locking what a test wants locked. */
   readonly sql: Sql
-  /** A connection for one statement at a time; `close` ends it. */
+  /** A connection for one statement at a time; `close` ends it. Only one to another address keeps the deadlines of statements. */
   readonly connection: (address?: Address) => DatabaseConnection
   /** A gateway's row under which holds can be made; its lease runs for `expire_ms`. */
   gateway(expire_ms?: number): Promise<string>
@@ -122,8 +131,8 @@ export async function openTestDatabase(): Promise<TestDatabase> {
   const ledgers: DatabaseLedger[] = []
   const folders: string[] = []
 
-  const connection = (to = address) => {
-    const made = new DatabaseConnection(to)
+  const connection = (to?: Address) => {
+    const made = to === undefined ? new PatientConnection(address) : new DatabaseConnection(to)
     connections.push(made)
     return made
   }

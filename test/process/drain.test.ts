@@ -22,7 +22,8 @@ beforeEach(async () => {
 })
 afterEach(() => place.clear(provider, fresh))
 
-const READY_DELAY_MS = 600
+/** Long enough for a few requests on a busy machine. */
+const READY_DELAY_MS = 2_000
 /** Two signals that are less than half a second apart are one that came twice. */
 const APART_MS = 600
 
@@ -129,6 +130,7 @@ describe("D34 the first signal drains", () => {
     const { key } = await operatorOf(gateway.url).account()
     const { exchange } = await beginStream(gateway, provider, key)
     gateway.signal("SIGTERM")
+    await gateway.prints("draining")
     await Bun.sleep(APART_MS)
     gateway.signal("SIGTERM")
     expect(await takes(0, 2_000, gateway.exited)).toBe(1)
@@ -148,6 +150,7 @@ describe("D34 the first signal drains", () => {
       const { id, key } = await operatorOf(gateway.url).account("1")
       await beginStream(gateway, provider, key)
       gateway.signal("SIGTERM")
+      await gateway.prints("draining")
       await Bun.sleep(APART_MS)
       proxy.stall()
       gateway.signal("SIGTERM")

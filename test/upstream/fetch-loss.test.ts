@@ -1,4 +1,5 @@
 import { describe, expect, test } from "bun:test"
+import { readFileSync } from "node:fs"
 import type { Socket } from "bun"
 import { postDirectly } from "../../src/upstream/http/direct.ts"
 import { postByFetch } from "../../src/upstream/http/fetch.ts"
@@ -8,7 +9,9 @@ import { upstream } from "./calling.ts"
 const HEAD = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"
 const FIRST = "6\r\nfirst \r\n"
 const LAST = "4\r\nlast\r\n"
-/** Long enough for the runtime's own thread to read what came, and that the connection broke. */
+/** `ESTABLISHED` and `CLOSE_WAIT`. */
+const OPEN = new Set(["01", "08"])
+/** From the end of the connection in the kernel until the runtime's own thread has told of it. */
 const BUSY_MS = 30
 
 /** How a provider breaks off after its last bytes. */
@@ -17,30 +20,36 @@ const endings: [name: string, end: (socket: Socket<undefined>) => void][] = [
   ["RST", (socket) => void socket.terminate()],
 ]
 
-/** What the reader gets of an answer that breaks off while the event loop is busy. */
+/** True while the connection from this port of the loopback is open at its own end, as the kernel sees it. */
+function isOpen(port: number): boolean {
+  const from = `: 0100007F:${port.toString(16).toUpperCase().padStart(4, "0")} `
+  const rows = readFileSync("/proc/net/tcp", "utf8").split("\n")
+  return rows.some((row) => row.includes(from) && OPEN.has(row.split(/ +/)[4] ?? ""))
+}
+
+/** What the reader gets of an answer that breaks off while the event loop is busy: the whole, or once it has the first part. */
 async function cameOf(post: Post, end: (socket: Socket<undefined>) => void, is_split: boolean) {
-  const breakOff = (socket: Socket<undefined>, bytes: string) => {
-    socket.write(bytes)
-    end(socket)
+  const asked = Promise.withResolvers<Socket<undefined>>()
+  const server = Bun.listen({ hostname: "127.0.0.1", port: 0, socket: { data: asked.resolve } })
+  const exchange = post(upstream(`http://127.0.0.1:${server.port}`), "/x", "m", {}, ["{}"])
+  const provider = await asked.promise
+  const breakOff = (bytes: string) => {
+    const { remotePort } = provider
+    provider.write(bytes)
+    end(provider)
+    // Its thread reads all that came, and closes.
+    while (post === postByFetch && isOpen(remotePort)) Bun.sleepSync(1)
     Bun.sleepSync(BUSY_MS)
   }
-  const server = Bun.listen({
-    hostname: "127.0.0.1",
-    port: 0,
-    socket: {
-      data(socket) {
-        if (!is_split) return breakOff(socket, HEAD + FIRST + LAST)
-        socket.write(HEAD + FIRST)
-        setTimeout(() => breakOff(socket, LAST), 20)
-      },
-    },
-  })
-  const exchange = post(upstream(`http://127.0.0.1:${server.port}`), "/x", "m", {}, ["{}"])
   let text = ""
   try {
+    if (is_split) provider.write(HEAD + FIRST)
+    else breakOff(HEAD + FIRST + LAST)
     await exchange.head
-    for (let part = await exchange.read(); part !== null; part = await exchange.read())
+    for (let part = await exchange.read(); part !== null; part = await exchange.read()) {
       text += Buffer.from(part)
+      if (text === "first ") breakOff(LAST)
+    }
   } catch {
     return text
   } finally {
