@@ -3,9 +3,10 @@ import fc from "fast-check"
 import postgres from "postgres"
 import { BatchQueue, batchCap } from "../../src/ledger/database/batch-queue.ts"
 import { Withdrawn } from "../../src/ledger/database/queued.ts"
-import { type Hold, LedgerBusy } from "../../src/ledger/entries.ts"
+import { type Hold, LedgerBusy, LedgerUnavailable } from "../../src/ledger/entries.ts"
 import { holdBatch } from "../../src/ledger/money/hold.ts"
 import { takes } from "../support/fair-clock.ts"
+import { untilIs } from "../support/until.ts"
 import { holdOf, lockAccount, settled, testDatabase } from "./test-database.ts"
 
 /** A queue by itself: what its owner sees of it. */
@@ -139,6 +140,45 @@ test("a queue that is stopped while its statement waits for a lock tries no more
   expect(await outcome.catch((error: unknown) => error)).toBeInstanceOf(Withdrawn)
   await lock.unlock()
 }, 5_000)
+
+describe("a queue that can refuse, whose statement takes longer than 500 ms", () => {
+  /** Adds one item for a statement, one behind it, and a third after `wait`: what becomes of that. */
+  async function thirdAfter(wait: () => Promise<void> | void): Promise<string> {
+    const gate = Promise.withResolvers<void>()
+    const run = async (_: unknown, items: readonly Item[]) => {
+      await gate.promise
+      return items.map(({ name }) => name)
+    }
+    const queue = new BatchQueue<Item, string>(connection, { accountOf, run }, { limit: 100 })
+    const submit = (name: string) => queue.submit(item(name), 60_000)
+    const outcomes = [submit("a")]
+    await Bun.sleep(1)
+    outcomes.push(submit("b"))
+    await wait()
+    const third = submit("c").catch((error: unknown) =>
+      error instanceof LedgerUnavailable ? "refused" : String(error),
+    )
+    gate.resolve()
+    await Promise.all(outcomes)
+    const what = await third
+    queue.stop()
+    return what
+  }
+
+  test("refuses further items", async () => {
+    // A busy machine may pause this process at the end, too.
+    await untilIs(() => thirdAfter(() => Bun.sleep(600)), "refused")
+  })
+
+  test("D38 takes them if this process was paused meanwhile, until it had time to read the answer", async () => {
+    expect(await thirdAfter(() => Bun.sleepSync(600))).toBe("c")
+    const late = async () => {
+      Bun.sleepSync(600)
+      await Bun.sleep(1)
+    }
+    expect(await thirdAfter(late)).toBe("c")
+  })
+})
 
 describe("the most items of a batch", () => {
   test.each([

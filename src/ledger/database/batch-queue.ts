@@ -33,6 +33,8 @@ const DEFERRED_BACKOFF_MS = [100, 1_000] as const
 const BACKOFF_MS = [10, 1_000] as const
 /** Interval of the deadline check. One timer for all items, because timers per call cost CPU. */
 const TICK_MS = 20
+/** Interval above which the process was paused: it has not read yet what the database answered meanwhile. */
+const PAUSE_MS = 100
 
 /** Maximum batch size for so many calls. With all in one batch, the server and this process would wait for each other. */
 export function batchCap(in_flight: number): number {
@@ -79,6 +81,9 @@ export class BatchQueue<Item, Result> {
   #not_before_ms = 0
   #wake: Timer | undefined
   #tick: Timer | undefined
+  #ticked_ms = 0
+  /** True if the last check came late. */
+  #was_paused = false
 
   constructor(
     connection: Runner,
@@ -115,7 +120,7 @@ export class BatchQueue<Item, Result> {
     if (this.#limit < Number.POSITIVE_INFINITY) this.#checkCapacity(entry, deferred)
     if (deferred === undefined) this.#waiting.add(entry)
     else deferred.entries.push(entry)
-    if (until_ms < Number.POSITIVE_INFINITY) this.#tick ??= setTimeout(this.#withdrawOverdue, TICK_MS)
+    if (until_ms < Number.POSITIVE_INFINITY && this.#tick === undefined) this.#checkLater(entry.added_ms)
     if (!this.#running) void this.#run()
     return entry
   }
@@ -131,7 +136,8 @@ export class BatchQueue<Item, Result> {
       !isWithinShare(deferred?.entries.length ?? this.#waiting.sizeOf(account), free)
     if (has_share) throw new LedgerBusy()
     const waited_ms = this.#waiting.waited_ms(account, added_ms)
-    if (waited_ms > BEHIND_MS) throw new LedgerUnavailable("the database is behind")
+    if (waited_ms <= BEHIND_MS || this.#was_paused || added_ms - this.#ticked_ms > PAUSE_MS) return
+    throw new LedgerUnavailable("the database is behind")
   }
 
   /** Adds an item that is withdrawn after `within_ms`. Resolves with its result. */
@@ -163,8 +169,14 @@ export class BatchQueue<Item, Result> {
     for (const { entries } of this.#deferred.values()) yield* entries
   }
 
+  #checkLater(now_ms: number): void {
+    this.#ticked_ms = now_ms
+    this.#tick = setTimeout(this.#withdrawOverdue, TICK_MS)
+  }
+
   readonly #withdrawOverdue = (): void => {
     const now_ms = performance.now()
+    this.#was_paused = now_ms - this.#ticked_ms > PAUSE_MS
     let has_deadlines = false
     let withdrawn = 0
     for (const entry of [...this.#in_progress, ...this.#queued()]) {
@@ -178,7 +190,8 @@ export class BatchQueue<Item, Result> {
       this.#waiting.removeDone()
       for (const deferred of this.#deferred.values()) deferred.entries = deferred.entries.filter(isLive)
     }
-    this.#tick = has_deadlines ? setTimeout(this.#withdrawOverdue, TICK_MS) : undefined
+    this.#tick = undefined
+    if (has_deadlines) this.#checkLater(now_ms)
   }
 
   async #run(): Promise<void> {
