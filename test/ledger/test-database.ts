@@ -63,7 +63,7 @@ export interface TestDatabase {
   readonly database: Database
   /** For looking at the tables, and for locking what a test wants locked. */
   readonly sql: Sql
-  /** A connection for one statement at a time; `close` ends it. Only one to another address keeps the deadlines of statements. */
+  /** A connection for one statement at a time; `close` ends it. Only one to a given address keeps the deadlines of statements. */
   readonly connection: (address?: Address) => DatabaseConnection
   /** A gateway's row under which holds can be made; its lease runs for `expire_ms`. */
   gateway(expire_ms?: number): Promise<string>

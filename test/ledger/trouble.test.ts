@@ -363,7 +363,7 @@ describe("a connection", () => {
   const failed = (work: Promise<unknown>) => work.catch((thrown: unknown) => thrown)
 
   test("D27 gives up on a statement that does not return, and goes on with the next one", async () => {
-    const connection: DatabaseConnection = db.connection()
+    const connection: DatabaseConnection = db.connection(db.address)
     await connection.run(quick, [], 1_000)
     const started_at = performance.now()
     expect(kindOf(await failed(connection.run(slow, [], 100)))).toBe("unknown")
