@@ -54,9 +54,9 @@ export function parseId(text: string): string | null {
   return isId(id) ? id : null
 }
 
-/** The lower bound of the ids that `nextId` makes at `at` or later. */
+/** The lower bound of the ids that `nextId` makes at `at` or later: before 1970 of all. */
 export function floorId(at: Date): string {
-  const time = at.getTime().toString(16).padStart(12, "0")
+  const time = Math.max(at.getTime(), 0).toString(16).padStart(12, "0")
   return `${time.slice(0, 8)}-${time.slice(8)}-0000-0000-000000000000`
 }
 

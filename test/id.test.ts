@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test"
-import { alignIds, isId, ledgerTime, nextId } from "../src/id.ts"
+import { alignIds, floorId, isId, ledgerTime, NIL_ID, nextId } from "../src/id.ts"
 
 describe("an id is a UUIDv7", () => {
   test("of the right form, version and variant", () => {
@@ -37,6 +37,11 @@ describe("D35 the ids of one process never go backwards", () => {
     const ids = Array.from({ length: 10_000 }, (_, n) => nextId(clock(n)))
     expect(ids.every((id, n) => n === 0 || id > (ids[n - 1] ?? ""))).toBe(true)
   })
+})
+
+test("the lower bound of a time is an id, before 1970 too", () => {
+  expect(floorId(new Date(Date.UTC(2026, 10, 27)))).toBe("01a21a4d-4000-0000-0000-000000000000")
+  expect([floorId(new Date(0)), floorId(new Date(-10_000))]).toEqual([NIL_ID, NIL_ID])
 })
 
 test("the ledger's time is after everything that it has written until now", () => {

@@ -5,7 +5,7 @@ import type { Tags } from "./call.ts"
 import { readCursor } from "./cursor.ts"
 import { EXPECTED } from "./fault.ts"
 import { optional } from "./field.ts"
-import { isTagName } from "./labels.ts"
+import { isTagName, isTagValue } from "./labels.ts"
 import { parseTime } from "./time.ts"
 
 /**
@@ -86,7 +86,7 @@ export function tagsOf(description: string) {
   const read = (given: string): Tags | null => {
     const pairs = given.split(",").map((pair) => pair.split("="))
     const are_tags = pairs.every(
-      ([name = "", value = "", ...rest]) => isTagName(name) && value !== "" && rest.length === 0,
+      ([name = "", value = "", ...rest]) => isTagName(name) && isTagValue(value) && rest.length === 0,
     )
     return are_tags ? Object.fromEntries(pairs) : null
   }

@@ -1,6 +1,6 @@
 import { type Static, Type } from "@sinclair/typebox"
 import { recordOf } from "../kinds.ts"
-import { Count, Money, requestBody, Time, usd } from "./admin.ts"
+import { Count, line, Money, requestBody, Time, usd } from "./admin.ts"
 import { operationNames } from "./call.ts"
 import { EXPECTED, invalidField } from "./fault.ts"
 import { choice, nullable, oneOf, optional, text } from "./field.ts"
@@ -95,7 +95,7 @@ export const NewReconciliation = requestBody({
     [EXPECTED]: "a page, an array of pages, or a text",
   }),
   ...optional({
-    upstreams: Type.Array(Type.String({ minLength: 1 }), {
+    upstreams: Type.Array(line(256, "The name of an upstream."), {
       minItems: 1,
       maxItems: MAX_UPSTREAMS,
       description: "The upstreams of this provider. Default: the one with its name.",

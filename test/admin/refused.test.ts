@@ -19,6 +19,7 @@ const rows: readonly (readonly [path: string, param: string | null, ...queries: 
   ["calls", "account", "account=x", "account="],
   ["calls", "key", "key=tg_live_abc"],
   ["calls", "model", "model=", "model=%00", `model=${"x".repeat(257)}`],
+  ["calls", "tag", "tag=", "tag=team", "tag=Team=a", "tag=team=%00", "tag=team=a=b"],
   ["calls", "state", "state=closed", "state=OPEN", "state=", "state=open&state=settled"],
   ["calls", "failure", "failure=none", "failure=", "failure=no_output'--"],
   ["calls", "from", "from=2026-11", "from=2026-11-21T10:00:00", "from=2026-02-30T00:00:00Z"],
@@ -83,9 +84,14 @@ const bodies: readonly (readonly [
   ["keys", "models[1]", { models: ["m", 5] }, { models: ["m", ""] }],
   ["keys", "expires_at", ...["2020-01-01T00:00:00Z", "2999-01-01T00:00:00", "2999-01-01"].map(expiry)],
   ["keys", "expires_at", ...["2999-02-29T00:00:00Z", "9999-12-31T23:59:59-12:00", "tomorrow"].map(expiry)],
+  ["reconciliation", "upstreams[0]", ...["\0", "", "x".repeat(257)].map(upstreamNamed)],
   ["journal/check", "month", { month: "2026-13" }, {}],
   ["journal/check", "from", { month: "2026-10", from: "x" }],
 ]
+
+function upstreamNamed(upstream: string) {
+  return { provider: "openai", export: [], upstreams: [upstream] }
+}
 
 function credit(amount: string) {
   return { amount }
