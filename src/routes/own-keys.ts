@@ -45,15 +45,11 @@ export function ownKeys(gateway: Gateway, operators: Operators) {
   const changing = new Set<string>()
   const rates = new LoadRate()
 
-  /** Throws, before the change is recorded, if the account changes too many keys or none. */
+  /** Throws, before the change is recorded, if the account may change no keys. */
   const checkChange = async (holder: Standing) => {
-    const { account_id } = holder
-    const wait_ms = rates.wait(account_id, MAX_PER_MINUTE, performance.now())
-    if (wait_ms > 0) throw tooManyChanges(wait_ms)
     checkSuspension(holder)
-    const account = await ledger.getAccount(account_id)
+    const account = await ledger.getAccount(holder.account_id)
     if (account?.may_manage_keys !== true) throw errorOf(REFUSALS.not_allowed)
-    rates.note(account_id, MAX_PER_MINUTE, performance.now())
   }
   /** One change of an account at a time, because the others would only wait for its lock. */
   const inTurn = async (
@@ -61,8 +57,12 @@ export function ownKeys(gateway: Gateway, operators: Operators) {
     change: () => Promise<OwnKeyResult>,
   ) => {
     const { account_id, key_id } = reader
+    const wait_ms = rates.wait(account_id, MAX_PER_MINUTE, performance.now())
+    if (wait_ms > 0) throw tooManyChanges(wait_ms)
     if (changing.has(account_id) || changing.size === MAX_WAITING) throw new LedgerBusy()
     changing.add(account_id)
+    // A change that is not allowed counts too, because it takes one of the few places of all accounts.
+    rates.note(account_id, MAX_PER_MINUTE, performance.now())
     try {
       await checkChange(reader)
       const actor = { actor: `key:${key_id}`, role: "holder", operator_id: null } as const
