@@ -87,6 +87,14 @@ test.each<[string, string, Record<string, string>, number]>([
   expect(answer.status).toBe(status)
 })
 
+test("D50 the cookie does not let its owner guess the admin token as fast as a hash", async () => {
+  const { cookie } = await signIn()
+  const [, secret = ""] = cookie.split("=")
+  const signed = new Bun.CryptoHasher("sha256", TOKEN).update(`session ${secret.slice(0, 43)}`)
+  expect(secret.slice(43)).not.toBe(signed.digest("base64url"))
+  expect(await statusOf(another(), cookie)).toBe(200)
+})
+
 test.each(["x", "A".repeat(86), ""])(
   "D50 a cookie that no gateway has made is refused without the ledger: %p",
   async (secret) => {

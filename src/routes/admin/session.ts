@@ -1,4 +1,4 @@
-import { timingSafeEqual } from "node:crypto"
+import { scryptSync, timingSafeEqual } from "node:crypto"
 import { Type } from "@sinclair/typebox"
 import { Elysia } from "elysia"
 import { LoadRate } from "../../admission/key-loads.ts"
@@ -27,6 +27,8 @@ const SECURE = "; Secure"
 export function sessionRoutes(operators: Operators, admin_token: string) {
   const { ledger } = operators
   const guard = operatorsOrConsole(operators, admin_token)
+  // It blocks the event loop for a moment, so not in the first request.
+  signingKeyOf(admin_token)
   return new Elysia({ name: "admin-session" })
     .onAfterHandle(forbidStoring)
     .onBeforeHandle(beginning(operators))
@@ -152,7 +154,19 @@ function isSigned(secret: string, admin_token: string): boolean {
 }
 
 function signatureOf(random: string, admin_token: string): string {
-  return new Bun.CryptoHasher("sha256", admin_token).update(`session ${random}`).digest("base64url")
+  const hasher = new Bun.CryptoHasher("sha256", signingKeyOf(admin_token))
+  return hasher.update(`session ${random}`).digest("base64url")
+}
+
+const signing_keys = new Map<string, Buffer>()
+
+/** A key made of the admin token. Slow, so that nobody who has a session can guess the token by the signature in the cookie. */
+function signingKeyOf(admin_token: string): Buffer {
+  const known = signing_keys.get(admin_token)
+  if (known !== undefined) return known
+  const made = scryptSync(admin_token, "session", SECRET_BYTES)
+  signing_keys.set(admin_token, made)
+  return made
 }
 
 /** True for a page of this gateway, by `Sec-Fetch-Site`, or over plain HTTP by `Origin`, which GET and HEAD lack. */
@@ -176,7 +190,7 @@ function cookie(secret: string, last_s: number, secure: string): string {
 
 /** With the roles' prefix, so that a gateway from before the roles, to which each session is one with all rights, finds no session. */
 function hashOf(secret: string, admin_token: string): string {
-  return new Bun.CryptoHasher("sha256", admin_token).update(`role ${secret}`).digest("hex")
+  return new Bun.CryptoHasher("sha256", signingKeyOf(admin_token)).update(`role ${secret}`).digest("hex")
 }
 
 /** The cookie of a flow. It is sent when the provider sends the browser back, so it is not `SameSite=Strict`. */
