@@ -127,7 +127,7 @@ function pngTokens(data: Base64Data): number | null {
 }
 
 /** The most segments before the size of a JPEG, and parts before the first frame of a GIF or the samples of a WAV. */
-const MAX_SEGMENTS = 128
+const MAX_SEGMENTS = 64
 
 /** A GIF is as large as its screen, or as its first frame if that is larger, because decoders allocate that size. */
 function gifTokens(data: Base64Data): number | null {
@@ -163,15 +163,14 @@ function gifSide(data: Base64Data, side_at: number, frame_at: number): number | 
 function jpegTokens(data: Base64Data): number | null {
   let at = 2
   for (let segments = 0; segments < MAX_SEGMENTS; segments++) {
-    const marker = data.big(at, 2)
-    const length = data.big(at + 2, 2)
-    if (marker === null || length === null || marker < 0xff00) return null
-    const code = marker & 0xff
+    const head = data.big(at, 4)
+    if (head === null || head < 0xff000000) return null
+    const code = (head >>> 16) & 0xff
     // Markers without a length (RFC 2435 section 3.1.9): a decoder continues right after them.
     if (code === 0x01 || (code >= 0xd0 && code <= 0xd9)) return null
     const is_frame = code >= 0xc0 && code <= 0xcf && code !== 0xc4 && code !== 0xc8 && code !== 0xcc
     if (is_frame) return pixels(data.big(at + 7, 2), data.big(at + 5, 2))
-    at += code === 0xff ? 1 : 2 + length
+    at += code === 0xff ? 1 : 2 + (head & 0xffff)
   }
   return null
 }
@@ -194,13 +193,17 @@ function webpTokens(data: Base64Data): number | null {
 const sized = (value: number | null) => (value === null ? null : value & 0x3fff)
 const oneMore = (value: number | null) => (value === null ? null : value + 1)
 
+/** `data` and `fmt ` as numbers: a body can have a million chunks, too many to make a text of each. */
+const [WAVE_DATA, WAVE_FORMAT] = [0x64617461, 0x666d7420]
+
 /** True if the samples follow one format. Of several, some decoders take the last. */
 function hasOneFormat(data: Base64Data): boolean {
   let at = 12
   for (let chunks = 0; chunks < MAX_SEGMENTS; chunks++) {
-    const [name, size] = [data.text(at, 4), data.little(at + 4, 4)]
-    if (name === "data") return true
-    if (size === null || (name === "fmt " && chunks > 0)) return false
+    const name = data.big(at, 4)
+    const size = data.little(at + 4, 4)
+    if (name === WAVE_DATA) return true
+    if (size === null || (name === WAVE_FORMAT && chunks > 0)) return false
     at += 8 + size + (size % 2)
   }
   return false
@@ -247,12 +250,20 @@ class Base64Data {
 
   /** A whole number, the first byte first; null where the data is too short. */
   big(at: number, count: number): number | null {
-    return at + count > this.#decoded.length ? null : this.#decoded.readUIntBE(at, count)
+    const bytes = this.#decoded
+    if (at + count > bytes.length) return null
+    let number = 0
+    for (let next = at; next < at + count; next++) number = number * 256 + (bytes[next] ?? 0)
+    return number
   }
 
   /** A whole number, the last byte first; null where the data is too short. */
   little(at: number, count: number): number | null {
-    return at + count > this.#decoded.length ? null : this.#decoded.readUIntLE(at, count)
+    const bytes = this.#decoded
+    if (at + count > bytes.length) return null
+    let number = 0
+    for (let next = at + count - 1; next >= at; next--) number = number * 256 + (bytes[next] ?? 0)
+    return number
   }
 
   get #decoded(): Buffer {
