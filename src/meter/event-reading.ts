@@ -1,8 +1,8 @@
 import { StreamUsage, type UsageRules } from "../usage/reading.ts"
 import type { Ending } from "../wire/call.ts"
-import type { JsonObject } from "../wire/usage.ts"
+import { isObject, type JsonObject } from "../wire/usage.ts"
 import type { LargeAnswer } from "./large-answer.ts"
-import { isUnread, parsePayload } from "./output.ts"
+import { type Payload, payloadInTurns, payloadOf } from "./payload.ts"
 import { EMPTY, type EventKind, isUsable, NOTHING, OUTPUT, type StreamEvidence } from "./reading.ts"
 import type { Repetition } from "./repetition.ts"
 import type { SseEvent } from "./sse.ts"
@@ -60,8 +60,13 @@ export abstract class EventReading {
     return this.done || this.error || this.is_cut
   }
 
-  /** Reads an event, or several equal ones. */
-  take(event: SseEvent): EventKind {
+  /** Reads the payload of a large event in several turns of the event loop, for `take`. */
+  async prepare({ data }: SseEvent): Promise<Payload> {
+    return data === null ? null : payloadInTurns(data)
+  }
+
+  /** Reads an event, or several equal ones. `prepared`: the payload of a large event. */
+  take(event: SseEvent, prepared?: Payload): EventKind {
     // Checked before the data is decoded, because decoding is wasted on events that are not read.
     if (this.#over) return NOTHING
     if (event.recurring_bytes !== null) {
@@ -69,7 +74,7 @@ export abstract class EventReading {
       this.#addRecurring(event.recurring_bytes)
       return event.recurring_bytes > 0 ? OUTPUT : EMPTY
     }
-    const read = this.read(event.data)
+    const read = this.read(event.data, prepared)
     if (read.with_usage || read.kind === "done" || read.kind === "error") return read
     // A repetition of an event without output changes nothing.
     const last = read.output ? this.last : null
@@ -78,13 +83,13 @@ export abstract class EventReading {
     return read
   }
 
-  /** Reads the data of one event, which may be `parsed` already. After the last event or an error all is `nothing` (D4, D8). */
-  read(data: string | null, parsed: JsonObject | null = null): EventKind {
+  /** Reads the data of one event, whose payload may be `prepared`. After the last event or an error all is `nothing` (D4, D8). */
+  read(data: string | null, prepared?: Payload): EventKind {
     if (data === null || this.#over) return NOTHING
-    if (parsed === null && data.trim() === "[DONE]") return this.readDone()
-    const payload = parsed ?? parsePayload(data)
-    if (payload !== null) return this.readPayload(payload)
-    this.#has_unread ||= isUnread(data)
+    if ((prepared ?? null) === null && data.trim() === "[DONE]") return this.readDone()
+    const payload = prepared === undefined ? payloadOf(data) : prepared
+    if (isObject(payload)) return this.readPayload(payload)
+    this.#has_unread ||= payload === "unread"
     return NOTHING
   }
 

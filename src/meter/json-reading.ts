@@ -4,7 +4,7 @@ import type { Ending } from "../wire/call.ts"
 import { SLICE_BYTES, slices } from "../wire/shape.ts"
 import { type JsonObject, readServiceTier, type UsageReading } from "../wire/usage.ts"
 import type { LargeAnswer } from "./large-answer.ts"
-import { ANSWER_BOUNDS, parsePayload } from "./output.ts"
+import { ANSWER_BOUNDS, parsePayload } from "./payload.ts"
 import type { JsonEvidence } from "./reading.ts"
 
 export interface JsonForm {

@@ -1,6 +1,6 @@
 import { Marks } from "../wire/shape.ts"
 import { type JsonObject, readServiceTier } from "../wire/usage.ts"
-import { parsePayload } from "./output.ts"
+import { parsePayload } from "./payload.ts"
 
 const QUOTE = 0x22
 const BACKSLASH = 0x5c

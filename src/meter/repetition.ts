@@ -1,5 +1,5 @@
 import type { JsonObject } from "../wire/usage.ts"
-import { parsePayload } from "./output.ts"
+import { parsePayload } from "./payload.ts"
 import { type Recurrence, type Recurring, readData, type SseEvent } from "./sse.ts"
 
 const LF = 0x0a

@@ -1,6 +1,6 @@
 import { isObject, type JsonObject, objectsIn } from "../wire/usage.ts"
 import type { JsonPosition, LargeOutput } from "./large-answer.ts"
-import { countedBytes, jsonBytes } from "./output.ts"
+import { countedBytes, itemsIn, jsonBytes } from "./output.ts"
 
 /** Ids, types, states and padding, which are not output (D7). */
 const NOT_SAID: ReadonlySet<string> = new Set([
@@ -47,9 +47,11 @@ function fieldBytes(value: JsonObject, left_out: string | null = null): number {
   const open: [name: string, value: object][] = [["", value]]
   for (let next = open.pop(); next !== undefined; next = open.pop()) {
     const [name, parent] = next
-    const is_list = Array.isArray(parent)
-    for (const [key, item] of Object.entries(parent)) {
-      const item_name = is_list ? name : key
+    const { keys, items } = itemsIn(parent)
+    for (let at = 0; at < items.length; at++) {
+      const item = items[at]
+      const key = keys?.[at]
+      const item_name = key ?? name
       if (parent === value && key === left_out) continue
       if (typeof item === "string") {
         if (isOutputName(item_name)) bytes += countedBytes(item_name, Buffer.byteLength(item), NOT_SAID, DATA)

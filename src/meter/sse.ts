@@ -40,6 +40,8 @@ const LF = 0x0a
 const CR = 0x0d
 const SPACE = 0x20
 const COLON = 0x3a
+/** An event with more lines is too large: each line costs more than a hundred bytes of a long one. */
+const MAX_LINES = 100_000
 /** A byte order mark in UTF-8: EF BB BF. */
 const BOM_BYTES = 3
 
@@ -52,6 +54,8 @@ export class Framer {
   readonly #limit_bytes: number
   readonly #recurring: Recurring | null
   #unfinished = new Parts()
+  /** Lines of the event so far. */
+  #lines = 0
   /** Bytes of the line that the last chunk left unfinished. */
   #line_bytes = 0
   /** The last byte was a CR: an LF next belongs to it. */
@@ -110,9 +114,11 @@ export class Framer {
       if (end === chunk.byteLength) break
       const blank = this.#isBlank(chunk, event_start, end, this.#line_bytes + end - line_start)
       line_start = end + 1
+      this.#lines += 1
       if (blank && this.#unfinished.bytes + line_start - event_start > this.#limit_bytes) {
         throw new EventTooLarge()
       }
+      if (this.#lines > MAX_LINES) throw new EventTooLarge()
       if (chunk[end] === CR) {
         if (line_start === chunk.byteLength) this.#after_cr = true
         else if (chunk[line_start] === LF) line_start += 1
@@ -155,6 +161,7 @@ export class Framer {
   #complete(last: Uint8Array): SseEvent {
     const parts = this.#unfinished.take()
     parts.push(last)
+    this.#lines = 0
     const event = new WholeEvent(parts, this.#first_event)
     this.#first_event = false
     return event

@@ -3,6 +3,7 @@ import { ShownUsage } from "./cost.ts"
 import type { EventReading } from "./event-reading.ts"
 import { LargeChunks } from "./large-chunks.ts"
 import { Outlet, type OutletSource } from "./outlet.ts"
+import type { Payload } from "./payload.ts"
 import type { EventKind, StreamEvidence } from "./reading.ts"
 import type { RelayOptions } from "./relay-options.ts"
 import { EventTooLarge, Framer, type SseEvent } from "./sse.ts"
@@ -10,9 +11,12 @@ import { TOO_LARGE, WholeAnswer } from "./whole-answer.ts"
 
 /** A part of a stream costs at least as much as so many bytes. */
 const PART_BYTES = 2_048
-/** A part with more events takes another turn for each so many, which cost as much as so many bytes. */
+/** A part with more events, or more bytes of events that are parsed, takes another turn for each so many, which costs as much as so many bytes. */
 const TURN_EVENTS = 4_096
+const TURN_PARSED_BYTES = 65_536
 const TURN_BYTES = 262_144
+/** A larger event is parsed in turns of its own (D41). */
+const LARGE_EVENT_BYTES = 262_144
 
 /** A comment that sends the headers before the provider's first event. */
 const COMMIT = new TextEncoder().encode(": ok\n\n")
@@ -52,6 +56,8 @@ export class StreamRelay implements OutletSource {
   #waiting: Uint8Array | null = null
   /** The events of a part that wait for another turn. */
   #rest: Events | null = null
+  /** A large event, the first of them. */
+  #large: SseEvent | null = null
   /** True if the latest event was stripped, because the LF of a split CRLF follows it. */
   #stripped = false
   /** The provider's own last event, held back until the charge is durable (D32). */
@@ -81,10 +87,18 @@ export class StreamRelay implements OutletSource {
     this.#finish("gateway_stopped")
   }
 
-  /** The client has left (D9). After the final usage the stream just ends; before it, the stream is cut or drained. */
+  /** The client has left (D9). Thousands may leave at the same moment, so what follows takes its turn (D78). */
   clientLeft(): void {
     if (this.outlet.gone) return
     this.outlet.dropClient()
+    if (this.#ended) return
+    const turn = this.#options.turn(PART_BYTES)
+    if (turn === null) this.#goOnAlone()
+    else void turn.then(() => this.#goOnAlone())
+  }
+
+  /** After the final usage the stream just ends; before it, the stream is cut or drained. */
+  #goOnAlone(): void {
     if (this.#ended) return
     if (this.#reading.usage_final) this.#finish("completed")
     else if (this.#drain_ms <= 0) this.#finish("client_left")
@@ -147,7 +161,8 @@ export class StreamRelay implements OutletSource {
           this.#relay("over limit")
         while (this.#rest !== null && !this.#ended) {
           await this.#options.turn(TURN_BYTES)
-          sent = !this.#ended && this.#relay(this.#rest)
+          const payload = this.#large === null ? undefined : await this.#reading.prepare(this.#large)
+          if (this.#rest !== null) sent = !this.#ended && this.#relay(this.#rest, payload)
         }
       } catch {
         if (!this.#ended) this.#relay("broken")
@@ -162,7 +177,7 @@ export class StreamRelay implements OutletSource {
    * Relays a chunk of the provider, the rest of one, or the end: clean (null), broken, or at the limit of what is read. Returns whether
    * anything was sent to the client.
    */
-  #relay(chunk: Uint8Array | Events | "broken" | "over limit" | null): boolean {
+  #relay(chunk: Uint8Array | Events | "broken" | "over limit" | null, payload?: Payload): boolean {
     this.#read_ms = null
     try {
       if (chunk === null) this.#sourceEnded()
@@ -172,7 +187,7 @@ export class StreamRelay implements OutletSource {
       } else if (chunk === "over limit") {
         if (this.#whole) this.#wholeEnded(this.#whole, true)
       } else if (chunk instanceof Uint8Array) this.#takeChunk(chunk)
-      else this.#takeEvents(chunk)
+      else this.#takeEvents(chunk, payload)
       // Events that came in one chunk leave in one (D36).
       if (this.#rest !== null) return false
       const sent = !this.#ended && this.outlet.flush()
@@ -201,16 +216,26 @@ export class StreamRelay implements OutletSource {
     else this.#takeEvents(this.#framer.feed(chunk))
   }
 
-  #takeEvents(events: Events): void {
-    this.#rest = null
+  /** `payload` is that of the large event, if there is one. */
+  #takeEvents(events: Events, payload?: Payload): void {
+    const large = this.#large
+    this.#rest = this.#large = null
     try {
-      for (let count = 0; count < TURN_EVENTS; count++) {
+      if (large !== null) this.#take(large, true, payload)
+      let parsed_bytes = 0
+      for (let count = 0; count < TURN_EVENTS && parsed_bytes < TURN_PARSED_BYTES; count++) {
+        if (this.#ended) return
         const { done, value } = events.next()
         if (done) return
+        const bytes = value.recurring_bytes === null ? bytesOf(value.parts) : 0
+        if (bytes > LARGE_EVENT_BYTES) {
+          this.#large = value
+          break
+        }
+        parsed_bytes += bytes
         this.#take(value)
-        if (this.#ended) return
       }
-      this.#rest = events
+      if (!this.#ended) this.#rest = events
     } catch (error) {
       if (!(error instanceof EventTooLarge)) throw error
       this.#too_large = true
@@ -239,7 +264,8 @@ export class StreamRelay implements OutletSource {
       this.#too_large = true
       if (this.#reading.takeLarge(large)) this.outlet.open()
     }
-    this.#finish("upstream_lost", large === null ? null : TOO_LARGE)
+    // Otherwise it ends when the source is asked again.
+    if (this.#rest === null) this.#finish("upstream_lost", large === null ? null : TOO_LARGE)
   }
 
   #fail(error_data: string | null = null): void {
@@ -256,8 +282,10 @@ export class StreamRelay implements OutletSource {
   /** Reads what waits for its turn for the settlement. It is never forwarded, either. */
   #readWaiting(): void {
     const part = this.#waiting
+    const large = this.#large
     let events = this.#rest
-    this.#waiting = this.#rest = null
+    this.#waiting = this.#rest = this.#large = null
+    if (large !== null) this.#noteEvidence(this.#reading.take(large))
     if (part !== null) {
       if (this.#whole === undefined) this.#whole = WholeAnswer.begin(part, this.#options)
       if (this.#whole === null) events = this.#framer.feed(part)
@@ -269,12 +297,12 @@ export class StreamRelay implements OutletSource {
     }
   }
 
-  #take(event: SseEvent, terminated = true): void {
+  #take(event: SseEvent, terminated = true, payload?: Payload): void {
     if (event.tail) {
       if (!this.#stripped) this.outlet.forward(event.parts)
       return
     }
-    const read = this.#reading.take(event)
+    const read = this.#reading.take(event, payload)
     const { kind, failed } = read
     if (kind === "nothing" && !terminated) return
     this.#noteEvidence(read)
@@ -417,4 +445,10 @@ export class StreamRelay implements OutletSource {
 /** The rest of a period that began at `since_ms`; infinite if it did not begin. */
 function left(now_ms: number, since_ms: number | null, period_ms: number): number {
   return since_ms === null ? Number.POSITIVE_INFINITY : since_ms + period_ms - now_ms
+}
+
+function bytesOf(parts: readonly Uint8Array[]): number {
+  let bytes = 0
+  for (const { byteLength } of parts) bytes += byteLength
+  return bytes
 }

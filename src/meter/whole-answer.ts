@@ -1,13 +1,14 @@
 import { catalogue } from "../errors.ts"
 import { joined } from "../wire/buffers.ts"
-import { nextTurn, Shape, SLICE_BYTES, slices } from "../wire/shape.ts"
-import type { JsonObject } from "../wire/usage.ts"
+import { nextTurn, slices } from "../wire/shape.ts"
 import { readInto } from "./body.ts"
 import { decode } from "./json-reading.ts"
 import type { LargeAnswer } from "./large-answer.ts"
-import { EVENT_BOUNDS, parseObject, parsePrintable } from "./output.ts"
+import { isWithinInTurns, type Payload, parseObject, parsePrintable } from "./payload.ts"
 import type { RelayOptions } from "./relay-options.ts"
 
+/** A larger answer is converted in several turns of the event loop. */
+const LARGE_BYTES = 65_536
 const OPEN_OBJECT = 0x7b
 /** The answer, its text, its value and its events are in memory together. */
 const COPIES = 4
@@ -37,7 +38,7 @@ export class WholeAnswer {
   readonly #options: WholeOptions
   #chunks: Uint8Array[] = []
   #size = 0
-  /** An answer over the limit, as far as it was read; null for one that is kept. */
+  /** An answer over the limit or the bounds of D41, as far as it was read; null for one that is kept. */
   large: LargeAnswer | null = null
   /** The equivalent events, after `makeEvents`; none if the object is malformed. */
   events: Uint8Array = NOTHING
@@ -76,23 +77,24 @@ export class WholeAnswer {
     this.#options.memory.stop()
     const bytes = joined(this.#chunks)
     this.#chunks = []
-    const payload = await readPrintable(bytes)
+    const is_large = bytes.byteLength > LARGE_BYTES
+    const payload = await (is_large ? readPrintable(bytes) : parsePrintable(decode(bytes) ?? ""))
     if (payload === null) return
+    if (payload === "unread") {
+      this.large = this.#options.json.openLarge()
+      for await (const slice of slices(bytes)) this.large.take(slice)
+      return
+    }
     const text = this.#options.form.eventsOf(payload)
-    if (bytes.byteLength > SLICE_BYTES) await nextTurn()
+    if (is_large) await nextTurn()
     this.events = encoder.encode(text)
-    if (bytes.byteLength > SLICE_BYTES) await nextTurn()
+    if (is_large) await nextTurn()
   }
 }
 
-/** `parsePrintable` in several turns of the event loop for a large payload. */
-async function readPrintable(bytes: Uint8Array): Promise<JsonObject | null> {
-  if (bytes.byteLength <= SLICE_BYTES) return parsePrintable(decode(bytes) ?? "")
-  const shape = new Shape()
-  for await (const slice of slices(bytes)) {
-    shape.take(slice)
-    if (shape.excess(EVENT_BOUNDS) !== null) return null
-  }
+/** Reads a large answer that is printed again, in several turns of the event loop. */
+async function readPrintable(bytes: Uint8Array): Promise<Payload> {
+  if (!(await isWithinInTurns(bytes))) return "unread"
   const text = decode(bytes)
   await nextTurn()
   const payload = parseObject(text ?? "")

@@ -1,5 +1,6 @@
 import { withoutObject } from "../meter/json-reading.ts"
-import { choicesOf, parsePayload, parsePrintable } from "../meter/output.ts"
+import { choicesOf } from "../meter/output.ts"
+import { parsePayload, parsePrintable } from "../meter/payload.ts"
 import type { JsonEvidence } from "../meter/reading.ts"
 import { EventTooLarge, Framer, type SseEvent } from "../meter/sse.ts"
 import { type UsageRules, usagesOf } from "../usage/reading.ts"
@@ -35,7 +36,7 @@ export async function assembled(
   let events = 0
   const take = (event: SseEvent) => {
     const payload = parsePrintable(event.data ?? "")
-    const read = reading.read(event.data, payload)
+    const read = reading.read(event.data, payload ?? undefined)
     if (read.kind === "nothing") return
     if (read.kind === "error" || read.kind === "done") charges_error = read.trusted_usage
     if (payload !== null) assembly.take(payload)

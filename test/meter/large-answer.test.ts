@@ -1,6 +1,7 @@
 import { describe, expect, test } from "bun:test"
 import fc from "fast-check"
-import { outputBytes, parsePayload } from "../../src/meter/output.ts"
+import { outputBytes } from "../../src/meter/output.ts"
+import { parsePayload } from "../../src/meter/payload.ts"
 import { chat } from "../../src/operations/chat.ts"
 import { ANY_USAGE, readUsage } from "../../src/usage/reading.ts"
 import { readServiceTier } from "../../src/wire/usage.ts"

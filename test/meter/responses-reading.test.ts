@@ -331,11 +331,14 @@ describe("D66 usage is that of the last event", () => {
   })
 
   test("D6 D41 a last event that is not read because of its shape is one that is too large", () => {
-    const ending = (elements: number) => last([], { usage, logprobs: Array(elements).fill(0) })
-    const large = follow(...textEvents(["Hello"]), ending(1_000_001)).evidence
+    const ending = (elements: number, name = "include") => last([], { usage, [name]: Array(elements).fill(0) })
+    const large = follow(...textEvents(["Hello"]), ending(100_001)).evidence
     expect(large).toMatchObject({ usage: { state: "missing" }, output_bytes: 5, too_large: true })
-    expect(follow(...textEvents(["Hello"]), ending(900_000)).evidence).not.toHaveProperty("too_large")
-    const unread = `data: ${JSON.stringify(Array(1_000_001).fill(0))}\n\n`
+    expect(follow(...textEvents(["Hello"]), ending(90_000)).evidence).not.toHaveProperty("too_large")
+    expect(follow(...textEvents(["Hello"]), ending(900_000, "logprobs")).evidence).toMatchObject({
+      usage: { state: "valid" },
+    })
+    const unread = `data: ${JSON.stringify(Array(100_001).fill(0))}\n\n`
     expect(follow(unread, ...textStream(["Hello"], usage)).evidence).not.toHaveProperty("too_large")
   })
 

@@ -5,6 +5,8 @@ import { bytesOf, cutAt, everyCut } from "./cuts.ts"
 import { frame } from "./framing.ts"
 
 const BOM = "\ufeff"
+/** The lines of an event (D31). */
+const MAX_LINES = 100_000
 
 /** The data of every event with its blank line. */
 const framings: [string, string, (string | null)[]][] = [
@@ -258,8 +260,8 @@ describe("the work grows with the bytes, not with their square", () => {
     ["one event of 6 MiB in chunks of 16 KiB", pieces(huge, 16_384), 1],
     ["one event of 6 MiB in chunks of 100 bytes", pieces(huge, 100), 1],
     ["1 MiB, a byte at a time", pieces(huge.subarray(0, MIB), 1), 0],
-    ["one event of a million data lines", [bytesOf(`${"data:\n".repeat(MIB)}\n`)], 1],
-    ["one event of a million data lines that end with CR", [bytesOf(`${"data:\r".repeat(MIB)}\r`)], 1],
+    ["one event of many data lines", [bytesOf(`${"data:\n".repeat(MAX_LINES - 1)}\n`)], 1],
+    ["one event of many data lines that end with CR", [bytesOf(`${"data:\r".repeat(MAX_LINES - 1)}\r`)], 1],
     ["a million blank lines", [bytesOf("\n".repeat(MIB))], MIB],
   ]
   // Each takes 10 to 250 ms on a slow core; a rescan of what waits would take minutes.
@@ -271,6 +273,13 @@ describe("the work grows with the bytes, not with their square", () => {
     },
     30_000,
   )
+
+  test("D31 an event with more lines is too large, wherever it is cut", () => {
+    const lines = bytesOf(":\n".repeat(MAX_LINES + 1))
+    for (const chunks of [[lines], pieces(lines, 1_000)])
+      expect(() => frame(chunks, 8 * MIB)).toThrow(EventTooLarge)
+    expect(() => frame([lines.subarray(2)], 8 * MIB)).not.toThrow()
+  })
 
   test("an event that drips byte by byte waits in little more than its size", () => {
     const chunks = pieces(huge.subarray(0, MIB), 1)

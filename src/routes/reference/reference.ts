@@ -6,6 +6,7 @@ import type { Model } from "../../config/config.ts"
 import type { OperationName } from "../../wire/call.ts"
 import { EXPECTED } from "../../wire/fault.ts"
 import type { Role } from "../../wire/roles.ts"
+import { nextTurn } from "../../wire/shape.ts"
 import { isObject, type JsonObject, objectOf } from "../../wire/usage.ts"
 import { roleWords } from "../admin/authorize.ts"
 import { rights } from "../admin/roles.ts"
@@ -75,8 +76,10 @@ function openApi(models: () => readonly Model[]) {
       if (path !== DOCUMENT || finished?.models !== models()) return undefined
       return serveFile(request, finished.file, POLICY)
     })
-    .onAfterHandle(({ request, responseValue }) => {
+    .onAfterHandle(async ({ request, responseValue }) => {
       if (!isObject(responseValue) || responseValue instanceof Response) return undefined
+      // To make the document and to print it each take 30 ms.
+      await nextTurn()
       const configured = models()
       const text = printed(responseValue, configured)
       finished = {
