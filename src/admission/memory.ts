@@ -214,8 +214,8 @@ export class MemoryPart extends AccountMemory {
     return taken === null ? null : taken.then(() => this.#checkOpen())
   }
 
-  /** Counts bytes of a large body that were read. Resolves when its reader may continue; null if it may continue now. */
-  read(bytes: number): Promise<void> | null {
+  /** Counts bytes of a large body that were read, or the work of a turn. Resolves when its reader may continue; null if it may continue now. */
+  read(bytes?: number): Promise<void> | null {
     return this.memory.pace.read(this.account_id, bytes)
   }
 
@@ -357,8 +357,8 @@ export class Pace {
   #is_ticking = false
   readonly #waiters = new Waiters()
 
-  /** Counts bytes to read. Resolves when the reader may continue; null if it may continue now. */
-  read(account_id: string, bytes: number): Promise<void> | null {
+  /** Counts bytes to read, or the work of a turn. Resolves when the reader may continue; null if it may continue now. */
+  read(account_id: string, bytes = TURN_BYTES): Promise<void> | null {
     const is_free = bytes < this.#left_bytes
     if (is_free) this.#left_bytes -= bytes
     // Only after half of them, because it would cost each small part more than its count.

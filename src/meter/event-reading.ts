@@ -1,5 +1,6 @@
 import { StreamUsage, type UsageRules } from "../usage/reading.ts"
 import type { Ending } from "../wire/call.ts"
+import type { NextTurn } from "../wire/shape.ts"
 import { isObject, type JsonObject } from "../wire/usage.ts"
 import type { LargeAnswer } from "./large-answer.ts"
 import { type Payload, payloadInTurns, payloadOf } from "./payload.ts"
@@ -61,8 +62,8 @@ export abstract class EventReading {
   }
 
   /** Reads the payload of a large event in several turns of the event loop, for `take`. */
-  async prepare({ data }: SseEvent): Promise<Payload> {
-    return data === null ? null : payloadInTurns(data)
+  async prepare({ data }: SseEvent, turn: NextTurn): Promise<Payload> {
+    return data === null ? null : payloadInTurns(data, turn)
   }
 
   /** Reads an event, or several equal ones. `prepared`: the payload of a large event. */

@@ -1,7 +1,7 @@
 import { isUtf8 } from "node:buffer"
 import { ANY_USAGE, type UsageRules } from "../usage/reading.ts"
 import type { Ending } from "../wire/call.ts"
-import { SLICE_BYTES, slices } from "../wire/shape.ts"
+import { type NextTurn, nextTurn, SLICE_BYTES, slices } from "../wire/shape.ts"
 import { type JsonObject, readServiceTier, type UsageReading } from "../wire/usage.ts"
 import type { LargeAnswer } from "./large-answer.ts"
 import { ANSWER_BOUNDS, parsePayload } from "./payload.ts"
@@ -47,18 +47,30 @@ export interface AnswerBody {
 }
 
 /** Reads an answer of any size; a large one in slices, because 32 MiB of embeddings take the parser 0.1 s. */
-export function readAnswer(form: JsonForm, body: AnswerBody, ending: Ending, rules: UsageRules) {
+export function readAnswer(
+  form: JsonForm,
+  body: AnswerBody,
+  ending: Ending,
+  rules: UsageRules,
+  turn: NextTurn = nextTurn,
+) {
   const { bytes, cut, large } = body
   if (cut) return withoutObject("malformed", ending)
   if (large !== null) return readLarge(form, large, ending, rules)
-  const read = bytes.byteLength <= SLICE_BYTES ? readJson : readInSlices
-  return read(form, bytes, ending, rules)
+  if (bytes.byteLength <= SLICE_BYTES) return readJson(form, bytes, ending, rules)
+  return readInSlices(form, bytes, ending, rules, turn)
 }
 
-async function readInSlices(form: JsonForm, body: Uint8Array, ending: Ending, rules: UsageRules) {
+async function readInSlices(
+  form: JsonForm,
+  body: Uint8Array,
+  ending: Ending,
+  rules: UsageRules,
+  turn: NextTurn,
+) {
   if (!isUtf8(body)) return withoutObject("malformed", ending)
   const large = form.openLarge()
-  for await (const slice of slices(body)) large.take(slice)
+  for await (const slice of slices(body, turn)) large.take(slice)
   if (!large.whole) return withoutObject(large.blank ? "blank" : "malformed", ending)
   return { ...readLarge(form, large, ending, rules), too_large: false, usages: large.usages }
 }

@@ -1,4 +1,4 @@
-import { type Bounds, nextTurn, Shape, SLICE_BYTES } from "../wire/shape.ts"
+import { type Bounds, type NextTurn, Shape, SLICE_BYTES } from "../wire/shape.ts"
 import { isObject, type JsonObject } from "../wire/usage.ts"
 
 /** A payload with fewer characters is parsed without measuring it: no shape of it takes long. */
@@ -19,10 +19,10 @@ function allSteps<Result>(steps: Steps<Result>): Result {
   return step.value
 }
 
-async function stepsInTurns<Result>(steps: Steps<Result>): Promise<Result> {
+async function stepsInTurns<Result>(steps: Steps<Result>, turn: NextTurn): Promise<Result> {
   let step = steps.next()
   while (step.done !== true) {
-    await nextTurn()
+    await turn()
     step = steps.next()
   }
   return step.value
@@ -51,8 +51,8 @@ export function parsePrintable(text: string): JsonObject | null {
 }
 
 /** True if a text is within the bounds of an event (D41). */
-export function isWithinInTurns(bytes: Uint8Array): Promise<boolean> {
-  return stepsInTurns(isWithin(bytes, EVENT_BOUNDS))
+export function isWithinInTurns(bytes: Uint8Array, turn: NextTurn): Promise<boolean> {
+  return stepsInTurns(isWithin(bytes, EVENT_BOUNDS), turn)
 }
 
 /** The JSON object of an event's data. Null if it is none, and `unread` if it would take the parser too long (D41). */
@@ -64,8 +64,8 @@ export function payloadOf(data: string): Payload {
 }
 
 /** The same for a large event, with turns of the event loop between the steps. */
-export function payloadInTurns(data: string): Promise<Payload> {
-  return stepsInTurns(readLarge(data))
+export function payloadInTurns(data: string, turn: NextTurn): Promise<Payload> {
+  return stepsInTurns(readLarge(data), turn)
 }
 
 function* readLarge(data: string): Steps<Payload> {

@@ -70,8 +70,8 @@ export interface RelayOptions extends UsageWishes {
   readonly drain_ms: number | null
   /** Settles what was delivered, once. Resolves when the last byte may be sent (D32: settle before the last byte). */
   settle(evidence: StreamEvidence): Promise<bigint>
-  /** Resolves when a part of so many bytes may be relayed; null if it may be now (D78). */
-  turn(bytes: number): Promise<void> | null
+  /** Resolves when a part of so many bytes may be relayed, or the work of a turn may be done; null if it may be now (D78). */
+  turn(bytes?: number): Promise<void> | null
   /** The event that the client is sent when a stream breaks after output (D10). */
   errorEvent(ending: Ending, data: string | null): Uint8Array
   /** An event in which the provider reports a failure, without its credential (D17). Null if it must not be shown. */

@@ -11,10 +11,9 @@ import { TOO_LARGE, WholeAnswer } from "./whole-answer.ts"
 
 /** A part of a stream costs at least as much as so many bytes. */
 const PART_BYTES = 2_048
-/** A part with more events, or more bytes of events that are parsed, takes another turn for each so many, which costs as much as so many bytes. */
+/** A part with more events, or more bytes of events that are parsed, takes another turn for each so many. */
 const TURN_EVENTS = 4_096
 const TURN_PARSED_BYTES = 65_536
-const TURN_BYTES = 262_144
 /** A larger event is parsed in turns of its own (D41). */
 const LARGE_EVENT_BYTES = 262_144
 
@@ -160,8 +159,11 @@ export class StreamRelay implements OutletSource {
         if (this.#whole && !this.#ended && !(await this.#whole.keep()) && !this.#ended)
           this.#relay("over limit")
         while (this.#rest !== null && !this.#ended) {
-          await this.#options.turn(TURN_BYTES)
-          const payload = this.#large === null ? undefined : await this.#reading.prepare(this.#large)
+          await this.#options.turn()
+          const payload =
+            this.#large === null
+              ? undefined
+              : await this.#reading.prepare(this.#large, () => this.#options.turn())
           if (this.#rest !== null) sent = !this.#ended && this.#relay(this.#rest, payload)
         }
       } catch {
@@ -390,7 +392,7 @@ export class StreamRelay implements OutletSource {
   /** D78: many streams may end at the same time, and what waits for its turn is read then. */
   async #endInTurn(ending: Ending): Promise<void> {
     await this.#options.turn(
-      this.#rest === null ? Math.max(this.#waiting?.byteLength ?? 0, PART_BYTES) : TURN_BYTES,
+      this.#rest === null ? Math.max(this.#waiting?.byteLength ?? 0, PART_BYTES) : undefined,
     )
     if (this.#ended) return
     if (ending === "client_stalled") this.#clientStalled()

@@ -1,6 +1,6 @@
 import { catalogue } from "../errors.ts"
 import { joined } from "../wire/buffers.ts"
-import { nextTurn, slices } from "../wire/shape.ts"
+import { type NextTurn, slices } from "../wire/shape.ts"
 import { readInto } from "./body.ts"
 import { decode } from "./json-reading.ts"
 import type { LargeAnswer } from "./large-answer.ts"
@@ -26,7 +26,7 @@ export function beginsAsObject(bytes: Uint8Array): boolean | undefined {
 }
 
 /** Its sizes, memory and readers. Over `response_bytes` it is not kept, but read up to `response_read_bytes` (D5). */
-type WholeOptions = Pick<RelayOptions, "sizes" | "memory" | "form" | "json">
+type WholeOptions = Pick<RelayOptions, "sizes" | "memory" | "form" | "json" | "turn">
 
 /** The error for an answer over the limit, in the form of a provider's error event. */
 export const TOO_LARGE = JSON.stringify({
@@ -78,26 +78,27 @@ export class WholeAnswer {
     const bytes = joined(this.#chunks)
     this.#chunks = []
     const is_large = bytes.byteLength > LARGE_BYTES
-    const payload = await (is_large ? readPrintable(bytes) : parsePrintable(decode(bytes) ?? ""))
+    const turn = () => this.#options.turn()
+    const payload = await (is_large ? readPrintable(bytes, turn) : parsePrintable(decode(bytes) ?? ""))
     if (payload === null) return
     if (payload === "unread") {
       this.large = this.#options.json.openLarge()
-      for await (const slice of slices(bytes)) this.large.take(slice)
+      for await (const slice of slices(bytes, turn)) this.large.take(slice)
       return
     }
     const text = this.#options.form.eventsOf(payload)
-    if (is_large) await nextTurn()
+    if (is_large) await turn()
     this.events = encoder.encode(text)
-    if (is_large) await nextTurn()
+    if (is_large) await turn()
   }
 }
 
 /** Reads a large answer that is printed again, in several turns of the event loop. */
-async function readPrintable(bytes: Uint8Array): Promise<Payload> {
-  if (!(await isWithinInTurns(bytes))) return "unread"
+async function readPrintable(bytes: Uint8Array, turn: NextTurn): Promise<Payload> {
+  if (!(await isWithinInTurns(bytes, turn))) return "unread"
   const text = decode(bytes)
-  await nextTurn()
+  await turn()
   const payload = parseObject(text ?? "")
-  await nextTurn()
+  await turn()
   return payload
 }

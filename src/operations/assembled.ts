@@ -4,7 +4,7 @@ import { parsePayload, parsePrintable } from "../meter/payload.ts"
 import type { JsonEvidence } from "../meter/reading.ts"
 import { EventTooLarge, Framer, type SseEvent } from "../meter/sse.ts"
 import { type UsageRules, usagesOf } from "../usage/reading.ts"
-import { nextTurn, slices } from "../wire/shape.ts"
+import { type NextTurn, nextTurn, slices } from "../wire/shape.ts"
 import { isMissing, isObject, isWhole, type JsonObject, objectOf } from "../wire/usage.ts"
 import type { Assembly, EventForm } from "./operation.ts"
 
@@ -28,6 +28,7 @@ export async function assembled(
   choices: number,
   event_bytes: number,
   rules: UsageRules,
+  turn: NextTurn = nextTurn,
 ): Promise<Assembled> {
   const reading = form.open(choices, rules)
   const assembly = form.assembly()
@@ -44,10 +45,10 @@ export async function assembled(
   }
   const framer = new Framer(event_bytes)
   try {
-    for await (const slice of slices(body)) {
+    for await (const slice of slices(body, turn)) {
       for (const event of framer.feed(slice)) {
         take(event)
-        if (++events % EVENTS_PER_TURN === 0) await nextTurn()
+        if (++events % EVENTS_PER_TURN === 0) await turn()
       }
     }
   } catch (error) {

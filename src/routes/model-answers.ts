@@ -58,16 +58,19 @@ export async function answerJson(
   })
   const body = collected instanceof Promise ? await collected : collected
   const { byteLength } = body.bytes
-  const turn = gateway.memory.pace.read(call.hold.account_id, Math.max(byteLength, ANSWER_BYTES))
+  const { pace } = gateway.memory
+  const turn = pace.read(call.hold.account_id, Math.max(byteLength, ANSWER_BYTES))
   if (turn !== null) await turn
+  const nextTurn = () => pace.read(call.hold.account_id)
   const ending = answer_wait.reason ?? body.ending
   const rules = usageRules(call, reply)
   const { json, stream } = call.operation
   const are_events = stream !== null && !body.cut && beginsAsObject(body.bytes) === false
   const events = are_events
-    ? await assembled(stream, body.bytes, call.bounds.n, limits.event_bytes, rules)
+    ? await assembled(stream, body.bytes, call.bounds.n, limits.event_bytes, rules, nextTurn)
     : null
-  const read = events !== null ? { ...events.evidence, ending } : readAnswer(json, body, ending, rules)
+  const read =
+    events !== null ? { ...events.evidence, ending } : readAnswer(json, body, ending, rules, nextTurn)
   const evidence = read instanceof Promise ? await read : read
   if (evidence.output_bytes > 0) call.noteOutput()
   gateway.hidden_output.note(call.model, evidence.usage)

@@ -28,7 +28,7 @@ export function answering<Body extends NamedModel>(gateway: Gateway, operation: 
   return ({ request }: { readonly request: Request }) => modelCall(gateway, operation, request)
 }
 
-/** A call takes as much of a turn of the event loop as so many bytes of a large body (D78). */
+/** A call takes at least as much of a turn of the event loop as so many bytes of a body (D78). */
 const CALL_BYTES = 2_048
 
 /** Admits, forwards and settles one call. `vendor` is the one in the path of the request (D21). */
@@ -55,11 +55,13 @@ export async function modelCall<Body extends NamedModel>(
   }
   let parsed: ParsedRequest<Body>
   let call: Call
+  let body_bytes = 0
   try {
     const bytes = await readBody(request, gateway.config.limits, accepted.memory)
-    const turn = gateway.memory.pace.read(accepted.owner.account_id, CALL_BYTES)
+    body_bytes = bytes.byteLength
+    const turn = accepted.memory.read(Math.max(body_bytes, CALL_BYTES))
     if (turn !== null) await turn
-    const parsing = parseRequest(gateway, operation, request, vendor, bytes)
+    const parsing = parseRequest(gateway, operation, request, vendor, bytes, accepted.memory)
     parsed = parsing instanceof Promise ? await parsing : parsing
     trace?.holding()
     call = await admit(gateway, operation, id, accepted, parsed)
@@ -73,6 +75,8 @@ export async function modelCall<Body extends NamedModel>(
   }
   call.trace = trace
   trace?.held(call.hold, call.model.name, operation.name)
+  // One statement may have held many calls, and to print and send a body takes 5 ms for 1 MiB.
+  if (body_bytes > CALL_BYTES) await accepted.memory.read(body_bytes)
   const { body } = parsed
   const wants = { usage: operation.wantsUsage(body), cost: operation.wantsCost(body) }
   const answer_wait = new AnswerWait(request.signal, call.stopped)
@@ -147,10 +151,11 @@ function parseRequest<Body extends NamedModel>(
   request: Request,
   vendor: string | null,
   bytes: Uint8Array,
+  memory: Accepted["memory"],
 ): ParsedRequest<Body> | Promise<ParsedRequest<Body>> {
   const passed = operation.passed(request, config.vendors, vendor)
   const idempotency = idempotencyOf(request.headers, operation.name, bytes, passed)
-  const json = readLargeBody(bytes)
+  const json = readLargeBody(bytes, () => memory.read())
   const read = (object: object): ParsedRequest<Body> => {
     const body = operation.parse(object)
     const texts = operation.texts(body)

@@ -42,7 +42,7 @@ async function quoted(gateway: Gateway, request: Request): Promise<QuoteBody> {
   const part = memory.of(standing.account_id, config.limits)
   try {
     const bytes = await readBody(request, config.limits, part)
-    const { operation: name = "chat", ...body } = parseQuoted(await readLargeBody(bytes))
+    const { operation: name = "chat", ...body } = parseQuoted(await readLargeBody(bytes, () => part.read()))
     let priced = standing
     const { model, quoted, client_labels } = MEASURED[name](body, request.headers, (model_name) => {
       const found = catalog.find(model_name, name)

@@ -20,6 +20,9 @@ export interface FoundMedia {
 /** A data URL: its media type, its parameters, and where its data begins. */
 const DATA_URL = /^\s*data:([^;,]{0,128})([^,]{0,128}),/i
 const HEAD_CHARACTERS = 300
+/** How a data URL, or Base64 of a form that `formOf` knows, begins. */
+const MAY_BE_MEDIA =
+  /^\s*(?:data:|iVBOR|[/_]9j|R0lG|JVBER|UEsDB|H4sI|T2dn|ZkxhQ|GkXfo|UklGR|AAAA|SUQz|\/\/|__)/i
 /** One token for a square of so many pixels is the most that any model counts for a whole picture. */
 const TOKEN_PIXELS = 28
 const TOKENS_PER_SECOND = 32
@@ -28,6 +31,7 @@ const SOUND_BYTES_PER_TOKEN = 16
 
 /** The medium that a string is, as a data URL or by how its Base64 begins (`is_data`: in any case); null for text. */
 export function mediaIn(text: string, kind: MediaKind | null, is_data: boolean): FoundMedia | null {
+  if (!is_data && !MAY_BE_MEDIA.test(text.slice(0, HEAD_CHARACTERS + 8))) return null
   const head = text.slice(0, HEAD_CHARACTERS)
   const url = DATA_URL.exec(head)
   const [, declared = "", parameters = ""] = url ?? []

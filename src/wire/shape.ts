@@ -187,10 +187,16 @@ export function nextTurn(): Promise<void> {
   return new Promise((resolve) => setImmediate(resolve))
 }
 
+/** Waits for a turn of the event loop, which texts of other accounts may have first (D78); null if there is no need to wait. */
+export type NextTurn = () => Promise<void> | null
+
 /** A large text piece by piece, with a turn of the event loop after each. */
-export async function* slices(bytes: Uint8Array): AsyncGenerator<Uint8Array, void, void> {
+export async function* slices(
+  bytes: Uint8Array,
+  turn: NextTurn = nextTurn,
+): AsyncGenerator<Uint8Array, void, void> {
   for (let start = 0; start < bytes.length; start += SLICE_BYTES) {
     yield bytes.subarray(start, start + SLICE_BYTES)
-    await nextTurn()
+    await turn()
   }
 }

@@ -331,7 +331,8 @@ describe("D66 usage is that of the last event", () => {
   })
 
   test("D6 D41 a last event that is not read because of its shape is one that is too large", () => {
-    const ending = (elements: number, name = "include") => last([], { usage, [name]: Array(elements).fill(0) })
+    const ending = (elements: number, name = "include") =>
+      last([], { usage, [name]: Array(elements).fill(0) })
     const large = follow(...textEvents(["Hello"]), ending(100_001)).evidence
     expect(large).toMatchObject({ usage: { state: "missing" }, output_bytes: 5, too_large: true })
     expect(follow(...textEvents(["Hello"]), ending(90_000)).evidence).not.toHaveProperty("too_large")
