@@ -1,4 +1,4 @@
-import { describe, expect, test } from "bun:test"
+import { describe, expect, mock, test } from "bun:test"
 import { Memory } from "../../src/admission/memory.ts"
 import type { StreamEvidence } from "../../src/meter/reading.ts"
 import type { RelayOptions, StreamSizes, StreamTimes } from "../../src/meter/relay-options.ts"
@@ -57,6 +57,10 @@ function source() {
 
 /** Longer than any test may take. */
 const NEVER_MS = 1_000_000
+
+function countedTurn() {
+  return mock(() => new Promise<void>((resolve) => setImmediate(resolve)))
+}
 
 function relay(changes: Partial<RelayOptions & StreamSizes & StreamTimes> = {}) {
   const { event_bytes = 1_000, response_bytes = 1_000, response_read_bytes = 3_000, ...rest } = changes
@@ -747,20 +751,72 @@ describe("D63 D32 the last event of a stream that has no [DONE]", () => {
 
 test("D29 D41 a large JSON answer to a stream request is converted into events in several turns of the event loop", async () => {
   const MIB = 1_048_576
-  const { stream_relay, provider } = relay({ response_bytes: 16 * MIB, event_bytes: 16 * MIB })
+  const turn = countedTurn()
+  const { stream_relay, provider } = relay({ response_bytes: 16 * MIB, event_bytes: 16 * MIB, turn })
   const content = "abcdefg\\n".repeat(MIB)
   const answer = `{"choices":[{"index":0,"message":{"content":"${content}"}}],"usage":${JSON.stringify(tokens)}}`
   const shown = stream_relay.outlet.whole()
   provider.send(answer)
-  let turns = 0
-  const count = () => {
-    turns += 1
-    if (!stream_relay.outlet.sent) setImmediate(count)
-  }
-  setImmediate(count)
   provider.close()
   expect(decoder.decode(await shown)).toContain(`"delta":{"content":"${content}"}`)
-  expect(turns).toBeGreaterThan(8)
+  expect(turn.mock.calls.length).toBeGreaterThan(8)
+})
+
+describe("D41 D78 the turns of the event loop that events take", () => {
+  const shown = async (data: string, turn: ReturnType<typeof countedTurn>) => {
+    const { stream_relay, provider } = relay({ event_bytes: 8_388_608, turn })
+    const received = stream_relay.outlet.whole()
+    provider.send(`${text("a")}${data}${finish}data: [DONE]\n\n`)
+    provider.close()
+    expect(decoder.decode(await received)).toContain(data)
+    return turn.mock.calls.length
+  }
+
+  test("one of more than 256 KiB", async () => {
+    const event = `data: {"choices":[],"x":"${"y".repeat(4_194_304)}"}\n\n`
+    expect(await shown(event, countedTurn())).toBeGreaterThan(16)
+  })
+
+  test("many that are parsed, and few if they are alike", async () => {
+    const events = (nameOf: (at: number) => string) =>
+      [...Array(4_000).keys()].map((at) => `data: {"choices":[],"x":"${nameOf(at)}"}\n\n`).join("")
+    expect(
+      await shown(
+        events((at) => "x".repeat(50 + (at % 7))),
+        countedTurn(),
+      ),
+    ).toBeGreaterThan(4)
+    expect(
+      await shown(
+        events(() => "x".repeat(50)),
+        countedTurn(),
+      ),
+    ).toBeLessThan(4)
+  })
+
+  test("clients that leave", async () => {
+    const turn = Promise.withResolvers<void>()
+    const { stream_relay, provider, seen, settled } = relay({ turn: () => turn.promise })
+    void stream_relay.outlet.ready()
+    stream_relay.clientLeft()
+    provider.send(text("a"))
+    expect(seen.settlements).toBe(0)
+    turn.resolve()
+    expect(await settled).toMatchObject({ ending: "client_left" })
+  })
+})
+
+test("D29 a JSON answer with more events than a turn takes is sent whole", async () => {
+  const { provider, client } = relay({
+    response_bytes: 1_048_576,
+    form: {
+      ...chatEvents,
+      eventsOf: () => `${text("a").repeat(2)}${role.repeat(9_000)}${text("last")}${done}`,
+    },
+  })
+  provider.send(JSON.stringify({ choices: [] }))
+  provider.close()
+  expect(await client()).toContain('"last"')
 })
 
 describe("D77 D29 the memory of a JSON answer to a stream request", () => {
