@@ -1,4 +1,5 @@
 import { printUsd } from "../money.ts"
+import { encoded } from "../wire/buffers.ts"
 import { EACH, edited, memberText, withMember } from "./json-text.ts"
 import type { UsageSpan } from "./large-answer.ts"
 import type { SseEvent } from "./sse.ts"
@@ -183,8 +184,7 @@ function isObjectText(value: string): boolean {
 function changed({ parts, data }: SseEvent, payload: string): readonly Uint8Array[] {
   const text = lenient.decode(Buffer.concat(parts))
   const at = data === null ? -1 : text.lastIndexOf(data)
-  if (at !== -1 && data !== null)
-    return [encoder.encode(text.slice(0, at) + payload + text.slice(at + data.length))]
+  if (at !== -1 && data !== null) return [encoded(text.slice(0, at) + payload + text.slice(at + data.length))]
   const others = text.split(/\r\n|\r|\n/).filter((line) => line !== "" && !/^data(?::|$)/.test(line))
   return [...others.map((line) => encoder.encode(`${line}\n`)), eventOf(payload)]
 }

@@ -135,14 +135,27 @@ function valueEnd(text: string, start: number): number {
   throw new Error("a JSON text ends within a value")
 }
 
-/** The position after the string that opens at `start`. A native search takes longer where every second character is a quote. */
+/** Most strings are shorter than this, and for them a loop is faster than a native search. */
+const NEAR_CHARACTERS = 64
+
+/** The position after the string that opens at `start`. Each native search is repeated only once it is passed. */
 function stringEnd(text: string, start: number): number {
-  for (let at = start + 1; at < text.length; at++) {
-    const code = text.charCodeAt(at)
-    if (code === QUOTE) return at + 1
-    if (code === BACKSLASH) at++
+  let quote = -1
+  let backslash = -1
+  for (let at = start + 1; at < text.length; at = Math.min(quote, backslash)) {
+    for (const near = Math.min(at + NEAR_CHARACTERS, text.length); at < near; at++) {
+      const code = text.charCodeAt(at)
+      if (code === QUOTE) return at + 1
+      if (code === BACKSLASH) at++
+    }
+    if (quote < at) quote = found(text.indexOf('"', at))
+    if (backslash < at) backslash = found(text.indexOf("\\", at))
   }
   throw new Error("a JSON text ends within a string")
+}
+
+function found(at: number): number {
+  return at === -1 ? Number.POSITIVE_INFINITY : at
 }
 
 function afterSpace(text: string, start: number): number {

@@ -3,8 +3,6 @@ import { isObject, type JsonObject } from "../wire/usage.ts"
 
 /** A payload with fewer characters is parsed without measuring it: no shape of it takes long. */
 const SMALL_PAYLOAD = 65_536
-/** Bytes that are measured in one step, which take a few milliseconds. */
-const STEP_BYTES = SLICE_BYTES / 4
 /** The bounds within which an event is read (D41). */
 const EVENT_BOUNDS: Bounds = { depth: 1_000, values: 100_000 }
 /** Of a JSON answer, which may list the numbers of thousands of embeddings. */
@@ -71,16 +69,21 @@ export function payloadInTurns(data: string, turn: NextTurn): Promise<Payload> {
 function* readLarge(data: string): Steps<Payload> {
   const bytes = Buffer.from(data)
   yield
-  if (yield* isWithin(bytes, EVENT_BOUNDS)) return parseObject(data)
-  const rest = yield* withoutLogprobs(bytes)
-  if (rest.byteLength === bytes.byteLength || !(yield* isWithin(rest, EVENT_BOUNDS))) return "unread"
-  return parseObject(rest.toString())
+  let text = data
+  if (!(yield* isWithin(bytes, EVENT_BOUNDS))) {
+    const rest = yield* withoutLogprobs(bytes)
+    if (rest.byteLength === bytes.byteLength || !(yield* isWithin(rest, EVENT_BOUNDS))) return "unread"
+    text = rest.toString()
+  }
+  const payload = parseObject(text)
+  yield
+  return payload
 }
 
 function* isWithin(bytes: Uint8Array, bounds: Bounds): Steps<boolean> {
   const shape = new Shape()
-  for (let start = 0; start < bytes.byteLength; start += STEP_BYTES) {
-    shape.take(bytes.subarray(start, start + STEP_BYTES))
+  for (let start = 0; start < bytes.byteLength; start += SLICE_BYTES) {
+    shape.take(bytes.subarray(start, start + SLICE_BYTES))
     if (shape.excess(bounds) !== null) return false
     yield
   }
@@ -143,7 +146,7 @@ function* valueEnd(bytes: Uint8Array, start: number): Steps<number> {
       depth -= 1
       if (depth === 0) return at + 1
     }
-    if ((at - start) % STEP_BYTES === STEP_BYTES - 1) yield
+    if ((at - start) % SLICE_BYTES === SLICE_BYTES - 1) yield
   }
   return bytes.byteLength
 }

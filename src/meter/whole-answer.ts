@@ -1,5 +1,5 @@
 import { catalogue } from "../errors.ts"
-import { joined } from "../wire/buffers.ts"
+import { encoded, joined } from "../wire/buffers.ts"
 import { type NextTurn, slices } from "../wire/shape.ts"
 import { readInto } from "./body.ts"
 import { decode } from "./json-reading.ts"
@@ -15,7 +15,6 @@ const COPIES = 4
 /** White space, and the bytes of a byte order mark. */
 const BLANK: ReadonlySet<number | undefined> = new Set([0x09, 0x0a, 0x0d, 0x20, 0xef, 0xbb, 0xbf])
 
-const encoder = new TextEncoder()
 const NOTHING = new Uint8Array()
 
 /** True if the first byte that is not white space opens an object; undefined if there is only white space. */
@@ -88,7 +87,7 @@ export class WholeAnswer {
     }
     const text = this.#options.form.eventsOf(payload)
     if (is_large) await turn()
-    this.events = encoder.encode(text)
+    this.events = encoded(text)
     if (is_large) await turn()
   }
 }

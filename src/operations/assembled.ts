@@ -2,7 +2,7 @@ import { withoutObject } from "../meter/json-reading.ts"
 import { choicesOf } from "../meter/output.ts"
 import { parsePayload, parsePrintable } from "../meter/payload.ts"
 import type { JsonEvidence } from "../meter/reading.ts"
-import { EventTooLarge, Framer, type SseEvent } from "../meter/sse.ts"
+import { EventTooLarge, Framer } from "../meter/sse.ts"
 import { type UsageRules, usagesOf } from "../usage/reading.ts"
 import { type NextTurn, nextTurn, slices } from "../wire/shape.ts"
 import { isMissing, isObject, isWhole, type JsonObject, objectOf } from "../wire/usage.ts"
@@ -12,6 +12,8 @@ import type { Assembly, EventForm } from "./operation.ts"
 
 /** The number of small events that are read before other calls get a turn. */
 const EVENTS_PER_TURN = 1_000
+/** The characters of an event that is parsed and read in turns of its own. */
+const LARGE_EVENT = 65_536
 
 const encoder = new TextEncoder()
 
@@ -35,9 +37,8 @@ export async function assembled(
   let charges_error = false
   let is_printable = true
   let events = 0
-  const take = (event: SseEvent) => {
-    const payload = parsePrintable(event.data ?? "")
-    const read = reading.read(event.data, payload ?? undefined)
+  const take = (payload: JsonObject | null, data: string | null) => {
+    const read = reading.read(data, payload ?? undefined)
     if (read.kind === "nothing") return
     if (read.kind === "error" || read.kind === "done") charges_error = read.trusted_usage
     if (payload !== null) assembly.take(payload)
@@ -46,9 +47,12 @@ export async function assembled(
   const framer = new Framer(event_bytes)
   try {
     for await (const slice of slices(body, turn)) {
-      for (const event of framer.feed(slice)) {
-        take(event)
-        if (++events % EVENTS_PER_TURN === 0) await turn()
+      for (const { data } of framer.feed(slice)) {
+        const is_large = data !== null && data.length > LARGE_EVENT
+        const payload = parsePrintable(data ?? "")
+        if (is_large) await turn()
+        take(payload, data)
+        if (is_large || ++events % EVENTS_PER_TURN === 0) await turn()
       }
     }
   } catch (error) {
@@ -56,7 +60,7 @@ export async function assembled(
     reading.error = true
   }
   const last = framer.end()
-  if (last !== null) take(last)
+  if (last !== null) take(parsePrintable(last.data ?? ""), last.data)
 
   const { error, usage, output_bytes, output_bytes_after_usage, service_tier } = reading.evidence("completed")
   const { answer } = assembly

@@ -1,6 +1,13 @@
 /** From this size on, a buffer is large: to copy it or to get new memory for it costs more than a call of the kernel. */
 export const LARGE_BYTES = 65_536
 
+const encoder = new TextEncoder()
+
+/** A text as UTF-8, which the encoder takes four times as long for if the text is large and not ASCII. */
+export function encoded(text: string): Uint8Array {
+  return text.length < LARGE_BYTES ? encoder.encode(text) : Buffer.from(text)
+}
+
 /** Frees the memory of bytes that have their buffer for themselves. It would wait for a garbage collection. */
 export function freeBuffer({ buffer }: Uint8Array): void {
   if (buffer instanceof ArrayBuffer) buffer.transfer(0)

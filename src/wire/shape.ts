@@ -180,7 +180,7 @@ export class Marks {
 }
 
 /** Bytes to read before the event loop gets a turn. */
-export const SLICE_BYTES = 1 << 20
+export const SLICE_BYTES = 1 << 18
 
 /** Resolves in the next turn of the event loop, after it has read its sockets. */
 export function nextTurn(): Promise<void> {
