@@ -156,20 +156,29 @@ function usageText(payload: string): string | null {
 }
 
 function withoutUsage(payload: string): string {
-  return usagesIn(payload).reduce((text, path) => edited(text, path, unlessObject), payload)
+  return eachUsage(payload, ['"usage"'], unlessObject)
 }
 
 function withoutCosts(payload: string): string {
-  if (!COST_MARKS.some((mark) => payload.includes(mark))) return payload
-  return usagesIn(payload).reduce((text, path) => edited(text, path, withoutCost), payload)
+  return eachUsage(payload, COST_MARKS, withoutCost)
+}
+
+/** Edits the usages in a payload as long as one of these marks is in it: each place takes another look at the whole text. */
+function eachUsage(
+  payload: string,
+  marks: readonly string[],
+  edit: (usage: string) => string | null,
+): string {
+  let text = payload
+  for (const path of USAGES) {
+    if (!marks.some((mark) => text.includes(mark))) return text
+    if (text.includes(`"${path[0]}"`)) text = edited(text, path, edit)
+  }
+  return text
 }
 
 function withoutCost(usage: string): string {
   return edited(usage, [COSTS], () => null)
-}
-
-function usagesIn(payload: string): typeof USAGES {
-  return USAGES.filter(([name]) => payload.includes(`"${name}"`))
 }
 
 function unlessObject(value: string): string | null {

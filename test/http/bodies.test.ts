@@ -341,16 +341,6 @@ test("D78 each call, JSON answer and part of a stream takes its turn, short ones
   expect(new Set(parts.map(String))).toEqual(new Set([`${account.id},2048`]))
 })
 
-test("D78 a large body is measured, parsed, described and sent in turns of its own", async () => {
-  const read = spyOn(Pace.prototype, "read")
-  expect((await harness.chat(account.key, { user: "x".repeat(100_000) })).status).toBe(200)
-  const turns = read.mock.calls.map(([, bytes]) => bytes)
-  read.mockRestore()
-  const [bytes = 0] = turns
-  expect(bytes).toBeGreaterThan(100_000)
-  expect(turns).toEqual([bytes, undefined, undefined, undefined, bytes, 2_048])
-})
-
 test("D18 a zstd window that needs more than 8 MiB is a 400", async () => {
   const lines = [JSON_TYPE, "content-encoding: zstd"]
   for (const [log, status] of [

@@ -1,4 +1,5 @@
-import { describe, expect, test } from "bun:test"
+import { describe, expect, spyOn, test } from "bun:test"
+import { Pace } from "../../src/admission/memory.ts"
 import { ADMIN_TOKEN, CHAT } from "../support/gateway.ts"
 import { jsonDraft, requestBytes } from "../support/request.ts"
 import { expectError, expectIds } from "./errors.ts"
@@ -307,3 +308,14 @@ describe("D19 a model's name matches byte for byte", () => {
 function nested(levels: number): string {
   return "[".repeat(levels) + "]".repeat(levels)
 }
+
+test("D78 a large body is measured, parsed, described and sent in turns of its own", async () => {
+  const { key } = await harness.account()
+  const read = spyOn(Pace.prototype, "read")
+  expect((await harness.chat(key, { user: "x".repeat(100_000) })).status).toBe(200)
+  const turns = read.mock.calls.map(([, bytes]) => bytes)
+  read.mockRestore()
+  const [bytes = 0] = turns
+  expect(bytes).toBeGreaterThan(100_000)
+  expect(turns).toEqual([bytes, undefined, undefined, undefined, bytes, 2_048])
+})
