@@ -20,7 +20,7 @@ export interface FoundMedia {
 /** A data URL: its media type, its parameters, and where its data begins. */
 const DATA_URL = /^\s*data:([^;,]{0,128})([^,]{0,128}),/i
 const HEAD_CHARACTERS = 300
-/** How a data URL, or Base64 of a form that `formOf` knows, begins. */
+/** The beginning of a data URL, or of Base64 of a form that `formOf` knows. */
 const MAY_BE_MEDIA =
   /^\s*(?:data:|iVBOR|[/_]9j|R0lG|JVBER|UEsDB|H4sI|T2dn|ZkxhQ|GkXfo|UklGR|AAAA|SUQz|\/\/|__)/i
 /** One token for a square of so many pixels is the most that any model counts for a whole picture. */
