@@ -40,6 +40,8 @@ const FOR_OPERATORS = [
   "/admin/calls",
   `/admin/calls/${ID}`,
   "/admin/audit",
+  "/console",
+  "/console/assets/page.js",
 ]
 const METHODS = ["GET", "HEAD", "POST", "DELETE", "OPTIONS"]
 
@@ -59,7 +61,8 @@ describe("D39 where operators have a listener of their own", () => {
     expect((await ask(adminApi, { target: "/metrics", headers: [token] })).body).toContain(
       "tollgate_requests_total",
     )
-    expect((await ask(adminApi, { target: "/admin/audit", headers: [token] })).status).toBe(200)
+    for (const target of ["/admin/audit", "/console", "/console/assets/page.js"])
+      expect((await ask(adminApi, { target, headers: [token] })).status).toBe(200)
     expectError(await ask(adminApi, { target: "/admin/audit" }), "invalid_api_key")
     const users = [`authorization: Bearer ${account.key}`]
     expectError(await ask(adminApi, { target: "/admin/audit", headers: users }), "invalid_api_key")
@@ -68,6 +71,7 @@ describe("D39 where operators have a listener of their own", () => {
   test.each([
     ["a chat completion", () => chatDraft(account.key)],
     ["a token count", () => countDraft(account.key)],
+    ["a page of a key's holder", () => ({ target: "/account" })],
     ["a model list", () => ({ target: "/v1/models", headers: [`authorization: Bearer ${account.key}`] })],
   ])("it knows no %s", async (_, draft) => {
     const asked = provider.requests.length
@@ -83,6 +87,7 @@ describe("D39 where operators have a listener of their own", () => {
       const { body } = await ask(where, { target: "/docs/json" })
       return Object.keys(JSON.parse(body).paths)
     }
+    expect((await ask(gateway, { target: "/account" })).status).toBe(200)
     const [clients, operators] = [await paths(gateway), await paths(adminApi)]
     expect(clients).toContain("/v1/chat/completions")
     expect(clients.filter((path) => path.startsWith("/admin") || path === "/metrics")).toEqual([])

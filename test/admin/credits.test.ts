@@ -67,13 +67,6 @@ test("a negative credit is a correction and may make the balance negative", asyn
   expect([reply.status, reply.body.account.balance]).toEqual([201, "-2.5"])
 })
 
-test("POST credits of no account is 404 and writes nothing", async () => {
-  const id = nextId()
-  const reply = await adminApi.ask("POST", `/admin/accounts/${nextId()}/credits`, { id, amount: "1" })
-  expect(refusal(reply)).toMatchObject({ status: 404, code: "not_found" })
-  expect(await adminApi.database.select().from(credits).where(eq(credits.id, id))).toEqual([])
-})
-
 test("the same id with another amount or for another account is 400 and moves nothing", async () => {
   const id = nextId()
   const other = await adminApi.openAccount()

@@ -1,9 +1,6 @@
 import { describe, expect, test } from "bun:test"
-import { sql } from "drizzle-orm"
 import type { EstimateSums } from "../../src/ledger/queue/estimates.ts"
 import { estimateBody } from "../../src/routes/admin/estimates.ts"
-import type { EstimatesBody } from "../../src/wire/estimates.ts"
-import { testAdmin } from "./admin-harness.ts"
 
 /** 100 calls whose output has 3.7 bytes per token and whose prompts have 4, and 900 reasoning tokens each that are not shown. */
 const HIDDEN: EstimateSums = {
@@ -22,8 +19,6 @@ const HIDDEN: EstimateSums = {
 const PLAIN = { ...HIDDEN, output_tokens: 40_000, reasoning_tokens: 0, reasoning_calls: 0 }
 /** The text of the reasoning is in the output. */
 const SHOWN = { ...HIDDEN, output_bytes: 481_000 }
-
-const adminApi = await testAdmin()
 
 describe("D92 what estimates should be", () => {
   const rows: readonly [
@@ -108,33 +103,4 @@ describe("D92 what estimates should be", () => {
       })
     },
   )
-})
-
-describe("D92 GET /admin/estimates", () => {
-  test("sums up the days and the model that are asked for", async () => {
-    for (const [age, model, calls] of [
-      [0, "a", 30],
-      [6, "a", 12],
-      [7, "a", 100],
-      [0, "b", 7],
-    ] as const)
-      await adminApi.database.execute(sql`INSERT INTO tollgate.estimates
-        SELECT (now() AT TIME ZONE 'UTC')::date - ${age}::int, ${model}, 'chat', ${calls}, 400, 100, 200, 100, 0, 0, ${age + 4}, 0`)
-    const ask = async (query: string): Promise<EstimatesBody> =>
-      JSON.parse((await adminApi.ask("GET", `/admin/estimates${query}`)).text)
-    const week = await ask("")
-    expect(week.days).toBe(7)
-    expect(week.data.map(({ model, calls }) => [model, calls])).toEqual([
-      ["a", 42],
-      ["b", 7],
-    ])
-    expect(week.data[0]).toMatchObject({
-      seen: { bytes_per_token: 2 },
-      configured: { bytes_per_token: 4 },
-      suggestion: "Set bytes_per_token: 2.",
-    })
-    expect((await ask("?days=1&model=a")).data.map(({ calls }) => calls)).toEqual([30])
-    expect((await ask("?days=30&model=a")).data.map(({ calls }) => calls)).toEqual([142])
-    expect(await ask("?model=c")).toEqual({ days: 7, data: [] })
-  })
 })

@@ -20,8 +20,8 @@ async function call(gateway: TestGateway, body: object = {}): Promise<void> {
   await answer.bytes()
 }
 
-function estimates(): Promise<EstimatesBody> {
-  return second.admin<EstimatesBody>("GET", "/estimates")
+function estimates(query = ""): Promise<EstimatesBody> {
+  return second.admin<EstimatesBody>("GET", `/estimates${query}`)
 }
 
 describe("D92 estimates beside usage", () => {
@@ -76,6 +76,14 @@ describe("D92 estimates beside usage", () => {
         suggestion: null,
       },
     ])
+  })
+
+  test("are those of a week, unless more days are asked for", async () => {
+    await second.sql`INSERT INTO tollgate.estimates
+      SELECT day - 7, 'old', operation, calls, 400, 100, 200, 100, 0, 0, 4, 0 FROM tollgate.estimates`
+    expect((await estimates()).data.map(({ model }) => model)).toEqual([CHAT])
+    expect((await estimates("?days=8")).data.map(({ model }) => model)).toEqual([CHAT, "old"])
+    await second.sql`DELETE FROM tollgate.estimates WHERE model = 'old'`
   })
 
   test("the command line shows them, from the gateway", async () => {

@@ -1,7 +1,7 @@
 import { beforeAll, describe, expect, test } from "bun:test"
 import { makeKey } from "../../src/admission/key.ts"
 import type { Answer } from "../support/answer.ts"
-import { chatModel, MESSAGES } from "../support/gateway.ts"
+import { chatModel, MESSAGES, untilIs } from "../support/gateway.ts"
 import { HELLO, heldBack, json } from "../support/provider.ts"
 import { expectError } from "./errors.ts"
 import { testHarness } from "./harness.ts"
@@ -37,23 +37,27 @@ function ask(model: string, fields: object = {}): Promise<Answer> {
 }
 
 describe("D33 limits.in_flight", () => {
-  test("above it 503 before any hold, while counts and lists go on; a place is free once a call is settled", async () => {
-    const { held, release } = heldBack(HELLO)
-    harness.provider.replyOnce(...Array.from({ length: IN_FLIGHT }, () => held))
-    const arrived = harness.provider.requests.length + IN_FLIGHT
-    const running = Array.from({ length: IN_FLIGHT }, () => ask("steady"))
-    await harness.provider.exchange(arrived)
-    await harness.untouched(account.id, async () => {
-      expectError(await ask("steady"), "overloaded")
-      expectError(await ask("steady", { stream: true }), "overloaded")
-    })
-    expect((await harness.count(account.key)).status).toBe(200)
-    expect(
-      (await harness.ask({ target: "/models", headers: [`authorization: Bearer ${account.key}`] })).status,
-    ).toBe(200)
-    release()
-    expect((await Promise.all(running)).map(({ status }) => status)).toEqual([200, 200, 200])
-    expect((await ask("steady")).status).toBe(200)
+  test("of three times as many what fits is served, the rest is a 503 before any hold; counts and lists go on", async () => {
+    for (let round = 0; round < 3; round++) {
+      const { held, release } = heldBack(HELLO)
+      harness.provider.replyOnce(...Array.from({ length: IN_FLIGHT }, () => held))
+      const arrived = harness.provider.requests.length + IN_FLIGHT
+      const running = Array.from({ length: IN_FLIGHT }, () => ask("steady"))
+      await harness.provider.exchange(arrived)
+      await harness.untouched(account.id, async () => {
+        const more = Array.from({ length: 2 * IN_FLIGHT }, (_, at) => ask("steady", { stream: at % 2 === 0 }))
+        for (const answer of await Promise.all(more))
+          expectError(answer, "overloaded", { headers: { "retry-after": "1" } })
+      })
+      expect((await harness.count(account.key)).status).toBe(200)
+      expect(
+        (await harness.ask({ target: "/models", headers: [`authorization: Bearer ${account.key}`] })).status,
+      ).toBe(200)
+      release()
+      expect((await Promise.all(running)).map(({ status }) => status)).toEqual([200, 200, 200])
+      // A place is free once its call is settled.
+      await untilIs(() => harness.gateway.balance(account.id), { held: "0" })
+    }
   })
 })
 
