@@ -50,7 +50,7 @@ export async function inFormat(
   body: unknown,
   memory: () => MadeAnswerMemory,
 ): Promise<Response | undefined> {
-  // Of changes, the comparison with a provider's report is large.
+  // The comparison with a provider's report and a part of a dump are large.
   if (request.method !== "GET") return isLong(body) ? largeJson(request, body, memory) : undefined
   const url = new URL(request.url)
   const requested = url.searchParams.get("format")
@@ -83,7 +83,8 @@ const NO_LIST = invalidField("format", "json, because this answer is no list")
 /** Entries of a list that is never printed without a turn of the event loop. */
 const MANY = 1_000
 
-const isLong = (body: unknown) => (rowsOf(body)?.length ?? 0) > MANY
+const isLong = (body: unknown) =>
+  Object.values(Object(body)).some((value) => Array.isArray(value) && value.length > MANY)
 
 /** A large answer as JSON. The framework sends a small one. */
 async function largeJson(request: Request, body: unknown, memory: () => MadeAnswerMemory) {

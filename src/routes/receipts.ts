@@ -10,6 +10,7 @@ import type { Holder } from "../ledger/reports/client.ts"
 import { PAR_BP } from "../money.ts"
 import { messagesCredential } from "../operations/request-headers.ts"
 import type { Gateway } from "../service/gateway.ts"
+import { mapInTurns } from "../turns.ts"
 import { OwnCallsQuery, pageOf } from "../wire/admin-query.ts"
 import { pathId, query as queryOf } from "../wire/parameter.ts"
 import { OwnAccount, Receipt } from "../wire/receipt.ts"
@@ -173,16 +174,17 @@ function receipt(record: CallRecord, show_price_multiplier: boolean): Receipt {
   })
 }
 
-function ownAccount({ account, key, budgets, grants }: Holder): OwnAccount {
+/** An account may have thousands of grants. */
+async function ownAccount({ account, key, budgets, grants }: Holder): Promise<OwnAccount> {
   const effective = grants.filter(({ starts_at }) => starts_at === null)
-  return bodyOf(OwnAccount, {
-    ...accountBody(account),
-    grants: effective.map(({ left_nano, expires_at }) =>
+  const own = { ...accountBody(account), key: bodyOf(OwnAccount.properties.key, keyBody(key)) }
+  return {
+    ...bodyOf(OwnAccount, { ...own, grants: [], budgets: [] }),
+    grants: await mapInTurns(effective, ({ left_nano, expires_at }) =>
       bodyOf(OwnAccount.properties.grants.items, { remaining_nano: left_nano, expires_at }),
     ),
-    key: bodyOf(OwnAccount.properties.key, keyBody(key)),
-    budgets: budgets.map(ownBudget),
-  })
+    budgets: await mapInTurns(budgets, ownBudget),
+  }
 }
 
 export const BUSY_REPORTS = {

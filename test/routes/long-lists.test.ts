@@ -82,7 +82,7 @@ test("D105 so does a page of entries", async () => {
   expect(turns).toBeGreaterThan(TURNS)
 })
 
-test("D113 a list of many entries is printed in turns, as JSON and CSV", async () => {
+test("D113 a list of many entries is printed in turns, as JSON and CSV, and a part of a dump", async () => {
   const slow = {
     get calls() {
       const until_ms = performance.now() + 0.05
@@ -100,6 +100,11 @@ test("D113 a list of many entries is printed in turns, as JSON and CSV", async (
     if (format === "json") expect(JSON.parse(text)).toEqual(body)
     else expect(csvRows(text)).toHaveLength(2_000)
   }
+  const dumped = { lines: data, next: null }
+  const asked = new Request("http://localhost/admin/journal/dump", { method: "POST" })
+  const [part, turns] = await turnsIn(() => inFormat(asked, dumped, memory))
+  expect(turns).toBeGreaterThan(TURNS)
+  expect(await part?.json()).toEqual(JSON.parse(JSON.stringify(dumped)))
 })
 
 const LIMITS = { body_bytes: 1, memory_bytes: 8.5 * 2 ** 20 }

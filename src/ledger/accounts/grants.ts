@@ -1,5 +1,6 @@
 import { sql } from "drizzle-orm"
 import { alias } from "drizzle-orm/pg-core"
+import { mapInTurns } from "../../turns.ts"
 import { amount, optionalMoment, type RowOf, RowShape, text } from "../database/row-shape.ts"
 import { arrayOf, type Db, type Row, textOf } from "../database/statement.ts"
 import { a, n } from "../schema/aliases.ts"
@@ -57,7 +58,8 @@ export async function openGrants(database: Db, account_id: string): Promise<read
     await database.execute(sql`SELECT tollgate.change_grants(${account_id}::uuid)`)
     rows = await database.execute<Row>(question(account_id))
   }
-  return rows.map((row) => open_grant.read(row)).filter(({ left_nano }) => left_nano !== 0n)
+  const open = await mapInTurns(rows, (row) => open_grant.read(row))
+  return open.filter(({ left_nano }) => left_nano !== 0n)
 }
 
 /** Amounts of a credit that have expired, or were taken back. */
