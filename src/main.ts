@@ -9,7 +9,7 @@ import { startEmbedded } from "./embedded/embedded.ts"
 import { lockFolder, makeDataDir } from "./embedded/lock.ts"
 import { MAIN, openShards } from "./ledger/shards.ts"
 import { type Log, openLog } from "./log.ts"
-import { Service } from "./service/service.ts"
+import { openService, type Service } from "./service/service.ts"
 import { listenForSignals } from "./service/shutdown.ts"
 import { addressOf, type BannerFacts, banner, USUAL_DATA_DIR } from "./start/banner.ts"
 import { painter } from "./start/paint.ts"
@@ -92,7 +92,7 @@ async function open(
   const size = workers ?? loaded.config.workers
   const gateway =
     size === 1
-      ? alone(await Service.open({ ...common, ...ending, config: loaded.config, shards }))
+      ? alone(await openService({ ...common, ...ending, config: loaded.config, shards }))
       : await Supervisor.start({
           ...ending,
           size,

@@ -62,143 +62,133 @@ interface ServiceOptions {
 }
 
 /** One gateway process: its ledger, routes, server and shutdown. */
-export class Service {
-  readonly server: Server
+export type Service = Awaited<ReturnType<typeof openService>>
+
+/** Rejects, with nothing left open, if the database cannot be reached or the address is in use. */
+export async function openService(options: ServiceOptions) {
+  const { config, log } = options
+  const metrics = createMetrics(options.worker?.number)
+  const telemetry = await telemetryOf(options, metrics)
+  const in_flight = new InFlight()
+  let service: ReturnType<typeof serve> | undefined
+  const ledger = await openLedger({
+    databases: options.shards,
+    data_dir: options.data_dir,
+    lease: config.lease,
+    keep_months: config.journal.keep_months,
+    log,
+    checkpoints: (shard) => checkpointsOf(in_flight, shard),
+    events: { ...metrics, promoted: (shard) => service?.forgetSold(shard) },
+  })
+  try {
+    const catalog = await catalogOf(ledger, config)
+    service = serve(options, ledger, catalog, in_flight, metrics, telemetry)
+    return service
+  } catch (error) {
+    await ledger.stop()
+    throw error
+  }
+}
+
+function serve(
+  options: ServiceOptions,
+  ledger: Ledger,
+  catalog: Catalog,
+  in_flight: InFlight,
+  metrics: Metrics,
+  { tracer, push }: Awaited<ReturnType<typeof telemetryOf>>,
+) {
+  const { config, admin_token, log, worker } = options
+  const gateway: { -readonly [Part in keyof Gateway]: Gateway[Part] } = {
+    config,
+    catalog,
+    ledger,
+    reports: ledger.reports,
+    breakers: new CircuitBreakers(),
+    hidden_output: new HiddenOutput(),
+    usage_warnings: new UsageWarnings(),
+    in_flight,
+    key_loads: new KeyLoads(metrics.keyLimited),
+    memory: new Memory(defaultMemoryBytes(config.workers)),
+    metrics: worker === undefined ? metrics : { ...metrics, parts: () => fromAll(worker) },
+    log,
+    tracer,
+    sockets: {
+      keepOpen: (request) => server.sockets.keepOpen(request),
+      restore: (request) => server.sockets.restore(request),
+      cut: (request) => server.sockets.cut(request),
+      address: (request) => server.sockets.address(request),
+    },
+    notReady: () => {
+      if (shutdown.begun) return "draining"
+      return ledger.writable() ? null : "the ledger cannot be written"
+    },
+  }
+  const statuses = () => upstreamStatuses(gateway.config, gateway.breakers, worker?.number ?? null)
+  const operators = {
+    admin_token,
+    ledger: ledger.operators,
+    get limits() {
+      return gateway.config.limits
+    },
+    get models() {
+      return gateway.config.models
+    },
+    memory: gateway.memory,
+    upstreams: async () => (worker === undefined ? statuses() : await worker.upstreamStatusesOfAll()),
+    draining: () => shutdown.begun,
+    addressOf: (request: Request) => (admin_server ?? server).addressOf(request),
+    senderOf: (request: Request) => (admin_server ?? server).sockets.address(request),
+    identity_provider: config.oidc === null ? null : new IdentityProvider(config.oidc),
+    signInFailed: (reason: string) => log.warn({ reason }, "a sign-in by the OpenID provider failed"),
+    onChange: metrics.changed,
+    onAudit: metrics.audited,
+    onReconciliation: metrics.reconciled,
+  }
   /** Null when operators share the clients' listener. */
-  readonly admin_server: Server | null
-  readonly shutdown: Shutdown
-  readonly printMetrics: () => Promise<string>
-  readonly upstreamStatuses: () => readonly UpstreamBody[]
-  readonly #ledger: Ledger
-  readonly #gateway: { -readonly [Part in keyof Gateway]: Gateway[Part] }
-
-  /** Rejects, with nothing left open, if the database cannot be reached or the address is in use. */
-  static async open(options: ServiceOptions): Promise<Service> {
-    const metrics = createMetrics(options.worker?.number)
-    const telemetry = await telemetryOf(options, metrics)
-    const in_flight = new InFlight()
-    let opened: Service | undefined
-    const ledger = await openLedger({
-      databases: options.shards,
-      data_dir: options.data_dir,
-      lease: options.config.lease,
-      keep_months: options.config.journal.keep_months,
-      log: options.log,
-      checkpoints: (shard) => checkpointsOf(in_flight, shard),
-      events: { ...metrics, promoted: (shard) => opened?.forgetSold(shard) },
-    })
-    try {
-      const catalog = await catalogOf(ledger, options.config)
-      opened = new Service(options, ledger, catalog, in_flight, metrics, telemetry)
-      return opened
-    } catch (error) {
+  const { server, admin_server } = listen(gateway, operators, options)
+  const deliveries = new Deliveries({ queues: ledger.sinks, log, sent: metrics.eventSent })
+  const [home] = ledger.sinks
+  const troubles = new TroubleWatch({
+    read: () => troublesOf(gateway.config, gateway.breakers),
+    write: async (seen) => home?.troubles(seen),
+  })
+  const shutdown = new Shutdown({
+    server,
+    admin_server,
+    in_flight,
+    log,
+    limits: () => gateway.config.shutdown,
+    closeLedger: async () => {
+      await Promise.all([deliveries.stop(), troubles.stop()])
       await ledger.stop()
-      throw error
-    }
-  }
-
-  private constructor(
-    options: ServiceOptions,
-    ledger: Ledger,
-    catalog: Catalog,
-    in_flight: InFlight,
-    metrics: Metrics,
-    { tracer, push }: Awaited<ReturnType<typeof telemetryOf>>,
-  ) {
-    const { config, admin_token, log, worker } = options
-    this.#ledger = ledger
-    this.printMetrics = metrics.print
-    this.#gateway = {
-      config,
-      catalog,
-      ledger,
-      reports: ledger.reports,
-      breakers: new CircuitBreakers(),
-      hidden_output: new HiddenOutput(),
-      usage_warnings: new UsageWarnings(),
-      in_flight,
-      key_loads: new KeyLoads(metrics.keyLimited),
-      memory: new Memory(defaultMemoryBytes(config.workers)),
-      metrics: worker === undefined ? metrics : { ...metrics, parts: () => fromAll(worker) },
-      log,
-      tracer,
-      sockets: {
-        keepOpen: (request) => this.server.sockets.keepOpen(request),
-        restore: (request) => this.server.sockets.restore(request),
-        cut: (request) => this.server.sockets.cut(request),
-        address: (request) => this.server.sockets.address(request),
-      },
-      notReady: () => {
-        if (this.shutdown.begun) return "draining"
-        return ledger.writable() ? null : "the ledger cannot be written"
-      },
-    }
-    metrics.watchCalls(() => openCalls(in_flight))
-    metrics.watchDepths(() => ledger.depths())
-    const gateway = this.#gateway
-    if (ledger.writableShards().length > 0) metrics.watchShards(() => ledger.writableShards())
-    metrics.watchReady(() => gateway.notReady() === null)
-    metrics.watchBreakers(() =>
-      gateway.config.upstreams.map(({ name }) => [name, !gateway.breakers.admits(name)] as const),
-    )
-    this.upstreamStatuses = () => upstreamStatuses(gateway.config, gateway.breakers, worker?.number ?? null)
-    const operators = {
-      admin_token,
-      ledger: ledger.operators,
-      get limits() {
-        return gateway.config.limits
-      },
-      get models() {
-        return gateway.config.models
-      },
-      memory: gateway.memory,
-      upstreams: async () =>
-        worker === undefined ? this.upstreamStatuses() : await worker.upstreamStatusesOfAll(),
-      draining: () => this.shutdown.begun,
-      addressOf: (request: Request) => (this.admin_server ?? this.server).addressOf(request),
-      senderOf: (request: Request) => (this.admin_server ?? this.server).sockets.address(request),
-      identity_provider: config.oidc === null ? null : new IdentityProvider(config.oidc),
-      signInFailed: (reason: string) => log.warn({ reason }, "a sign-in by the OpenID provider failed"),
-      onChange: metrics.changed,
-      onAudit: metrics.audited,
-      onReconciliation: metrics.reconciled,
-    }
-    const { server, admin_server } = listen(this.#gateway, operators, options)
-    this.server = server
-    this.admin_server = admin_server
-    const deliveries = new Deliveries({ queues: ledger.sinks, log, sent: metrics.eventSent })
-    metrics.watchSinks(() => deliveries.lags())
-    const [home] = ledger.sinks
-    const troubles = new TroubleWatch({
-      read: () => troublesOf(gateway.config, gateway.breakers),
-      write: async (seen) => home?.troubles(seen),
-    })
-    this.shutdown = new Shutdown({
-      server: this.server,
-      admin_server: this.admin_server,
-      in_flight,
-      log,
-      limits: () => this.#gateway.config.shutdown,
-      closeLedger: async () => {
-        await Promise.all([deliveries.stop(), troubles.stop()])
-        await ledger.stop()
-        // In parallel: an unreachable trace collector must not keep the database running.
-        await Promise.all([tracer?.stop(), push?.stop(), options.closeAfter()])
-      },
-      exit: options.exit,
-    })
-  }
-
-  /** Uses a new configuration for new calls. Rejects, unchanged, if its terms are not registered (D56). */
-  async reload(config: Config): Promise<void> {
-    const catalog = await databaseAnswer(catalogOf(this.#ledger, config))
-    this.#gateway.config = config
-    this.#gateway.catalog = catalog
-  }
-
-  /** Forgets the ids of terms of customer prices in a shard whose database may have lost them (D100). */
-  forgetSold(shard: number): void {
-    this.#gateway.catalog.forgetAllSold(shard)
+      // In parallel: an unreachable trace collector must not keep the database running.
+      await Promise.all([tracer?.stop(), push?.stop(), options.closeAfter()])
+    },
+    exit: options.exit,
+  })
+  metrics.watchCalls(() => openCalls(in_flight))
+  metrics.watchDepths(() => ledger.depths())
+  if (ledger.writableShards().length > 0) metrics.watchShards(() => ledger.writableShards())
+  metrics.watchReady(() => gateway.notReady() === null)
+  metrics.watchBreakers(() =>
+    gateway.config.upstreams.map(({ name }) => [name, !gateway.breakers.admits(name)] as const),
+  )
+  metrics.watchSinks(() => deliveries.lags())
+  return {
+    server,
+    admin_server,
+    shutdown,
+    printMetrics: metrics.print,
+    upstreamStatuses: statuses,
+    /** Uses a new configuration for new calls. Rejects, unchanged, if its terms are not registered (D56). */
+    async reload(config: Config): Promise<void> {
+      const catalog = await databaseAnswer(catalogOf(ledger, config))
+      gateway.config = config
+      gateway.catalog = catalog
+    },
+    /** Forgets the ids of terms of customer prices in a shard whose database may have lost them (D100). */
+    forgetSold: (shard: number) => gateway.catalog.forgetAllSold(shard),
   }
 }
 

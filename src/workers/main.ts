@@ -2,7 +2,7 @@ import { Type } from "@sinclair/typebox"
 import { configOf } from "../config/load.ts"
 import { openShards } from "../ledger/shards.ts"
 import { openLog } from "../log.ts"
-import { Service } from "../service/service.ts"
+import { openService, type Service } from "../service/service.ts"
 import { UpstreamBody } from "../wire/statistics.ts"
 import { type Assignment, Channel, Command, checked, type WorkerQuestion } from "./channel.ts"
 
@@ -63,7 +63,7 @@ async function open(assignment: Assignment): Promise<Service> {
   const shards = await openShards(addresses)
   const closeAll = async () => void (await Promise.all(shards.map(({ database }) => database.close())))
   try {
-    return await Service.open({
+    return await openService({
       ...rest,
       config: configOf(snapshot, process.env),
       shards,

@@ -7,7 +7,7 @@ import { connect } from "../../src/ledger/database/address.ts"
 import { connectDatabase } from "../../src/ledger/database/database.ts"
 import { MAIN, openShards, type ShardAddress, type ShardDatabase } from "../../src/ledger/shards.ts"
 import { openLog } from "../../src/log.ts"
-import { Service } from "../../src/service/service.ts"
+import { openService } from "../../src/service/service.ts"
 import type { OneOrMore } from "../../src/wire/list.ts"
 import { freshDatabase } from "./database.ts"
 import { undocumentedIn } from "./documented.ts"
@@ -68,7 +68,7 @@ export async function startGateway(
     loadConfig(JSON.stringify(configFor(provider.url, next)), { env: {}, readFile: () => "" })
   const exited = Promise.withResolvers<number>()
   const config = load(changes)
-  const service = await Service.open({
+  const service = await openService({
     config,
     shards,
     data_dir,
