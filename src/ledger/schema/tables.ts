@@ -34,12 +34,6 @@ export const xid8 = customType<{ data: string }>({ dataType: () => "xid8" })
 /** The transaction that wrote the entry: the order of the event feed (D96). Null in entries from before there was a feed. */
 export const xid = () => xid8("xid").default(sql`pg_current_xact_id()`)
 const details = () => jsonb("details").$type<EndDetails>()
-const bucketPrices = () => picoRecord((bucket) => pico(`${bucket}_pico`))
-/** The provider's names of its tools in their order, and the price of a run of each in the same order; null for none (D60). */
-const toolPrices = () => ({
-  tool_runs: text("tool_runs").array(),
-  tool_run_pico: pico("tool_run_pico").array(),
-})
 export const words = (list: readonly string[]) => sql.raw(list.map((word) => `'${word}'`).join(", "))
 
 export const endOutcome = ledger.enum("end_outcome", endOutcomes)
@@ -203,31 +197,38 @@ export const gateways = ledger.table("gateways", {
   started_at: moment("started_at").notNull().defaultNow(),
 })
 
+/** What calls are sold at. */
+const soldAt = () => ({
+  family: text("family").notNull(),
+  model: text("model").notNull(),
+  upstream: text("upstream").notNull(),
+  input_pico: pico("input_pico").notNull(),
+  cached_input_pico: pico("cached_input_pico").notNull(),
+  output_pico: pico("output_pico").notNull(),
+  per_call_nano: nano("per_call_nano").notNull(),
+  /** Null for kinds without a price of their own (D60). */
+  ...picoRecord((bucket) => pico(`${bucket}_pico`)),
+  /** The prices of prompts with more tokens than this (D62). */
+  above_tokens: integer("above_tokens").notNull().default(0),
+  /** The operation of the call (D63). */
+  operation: text("operation").notNull().default("chat"),
+  /** The service tier that the prices are for (D70); null for the model's own. */
+  service_tier: text("service_tier"),
+  /** The provider's names of its tools in their order, and the price of a run of each in the same order; null for none (D60). */
+  tool_runs: text("tool_runs").array(),
+  tool_run_pico: pico("tool_run_pico").array(),
+  /** The customer price that the prices are of (D100), and the terms of the configuration in whose place they are; null for the latter. */
+  customer_price_id: uuid("customer_price_id"),
+  list_terms_id: integer("list_terms_id"),
+})
+
 /** Prices of calls: one immutable row for each model, upstream and set of prices that was ever configured (D56). */
 export const terms = ledger.table(
   "terms",
   {
     id: integer("id").primaryKey().generatedAlwaysAsIdentity(),
-    family: text("family").notNull(),
-    model: text("model").notNull(),
-    upstream: text("upstream").notNull(),
-    input_pico: pico("input_pico").notNull(),
-    cached_input_pico: pico("cached_input_pico").notNull(),
-    output_pico: pico("output_pico").notNull(),
-    per_call_nano: nano("per_call_nano").notNull(),
     created_at: moment("created_at").notNull().defaultNow(),
-    /** Null for kinds without a price of their own (D60). */
-    ...bucketPrices(),
-    /** The prices of prompts with more tokens than this (D62). */
-    above_tokens: integer("above_tokens").notNull().default(0),
-    /** The operation of the call (D63). */
-    operation: text("operation").notNull().default("chat"),
-    /** The service tier that the prices are for (D70); null for the model's own. */
-    service_tier: text("service_tier"),
-    ...toolPrices(),
-    /** The customer price that the prices are of (D100), and the terms of the configuration in whose place they are; null for the latter. */
-    customer_price_id: uuid("customer_price_id"),
-    list_terms_id: integer("list_terms_id"),
+    ...soldAt(),
   },
   (row) => [
     index("terms_of_customer_price")
@@ -359,22 +360,12 @@ export const calls = ledger
     duration_ms: integer("duration_ms"),
     stream: boolean("stream").notNull(),
     state: text("state").notNull(),
-    family: text("family").notNull(),
-    model: text("model").notNull(),
-    upstream: text("upstream").notNull(),
-    input_pico: pico("input_pico").notNull(),
-    cached_input_pico: pico("cached_input_pico").notNull(),
-    output_pico: pico("output_pico").notNull(),
-    per_call_nano: nano("per_call_nano").notNull(),
     basis: text("basis"),
     ending: text("ending"),
     failure: text("failure"),
     notes: text("notes").array().notNull(),
     buckets: integer("buckets").array(),
-    above_tokens: integer("above_tokens").notNull(),
-    operation: text("operation").notNull(),
     price_multiplier_bp: integer("price_multiplier_bp"),
-    service_tier: text("service_tier"),
     session_id: text("session_id"),
     agent_id: text("agent_id"),
     details: details(),
@@ -382,10 +373,7 @@ export const calls = ledger
     tags: jsonb("tags").$type<Tags>(),
     end_user_id: uuid("end_user_id"),
     end_user: text("end_user"),
-    customer_price_id: uuid("customer_price_id"),
-    list_terms_id: integer("list_terms_id"),
-    ...toolPrices(),
-    ...bucketPrices(),
+    ...soldAt(),
   })
   .as(sql`
     SELECT h.id, h.account_id, h.key_id, h.gateway_id, h.amount_nano, coalesce(c.charge_nano, e.charge_nano) AS charge_nano,
