@@ -180,23 +180,6 @@ export function concerns(key_id: SQL, group_path: SQL, labels: SQL): SQL {
     OR ${b.scope} = ANY (tollgate.scopes_of(${key_id}, ${group_path}, NULL, NULL, ${labels}))))`
 }
 
-/** The columns of `changed`, besides those that `moveSums` reads, from which `countBudgets` follows. */
-interface CountedChange {
-  readonly group_path: SQL
-  readonly labels_id: SQL
-  readonly held_terms_id: SQL
-  readonly paid_tokens: SQL
-  readonly freed_tokens: SQL
-  readonly paid_requests: SQL
-  readonly freed_requests: SQL
-}
-
-export const budgetColumns = (change: CountedChange): SQL =>
-  sql.join(
-    Object.entries(change).map(([name, value]) => sql`${value} AS ${sql.raw(name)}`),
-    sql.raw(", "),
-  )
-
 /** Those that are counted in the window of the row `x`, or 0 if there is none or if the window that begins at `s.since` is a later one. */
 export const countersInWindow = sql.raw(
   counters
@@ -208,7 +191,8 @@ export const countersInWindow = sql.raw(
 /**
  * Counts ended calls at their charge instead of their hold, in the budgets in whose current window they were held, and writes the
  * thresholds that this reaches. A restored hold (D73) may be the first of a window, which then begins, or of a member. An old counter
- * of a member may be gone. Follows the CTEs `changed` and `payers`, as `countSpending` does. An account whose budgets were changed
+ * of a member may be gone. Follows the CTEs `changed` and `payers`, as `countSpending` does; `changed` also has `group_path`,
+ * `labels_id`, `held_terms_id`, and the tokens and requests that are `paid_…` and `freed_…`. An account whose budgets were changed
  * after the statement's snapshot is `is_stale` in `payers`, and must not be in `changed`.
  */
 export const countBudgets = sql`matched AS MATERIALIZED (

@@ -20,7 +20,7 @@ import type { End, Idempotency } from "../entries.ts"
 import { a, e, h } from "../schema/aliases.ts"
 import { idempotency } from "../schema/claims.ts"
 import { accounts, corrections, ends, holds } from "../schema/tables.ts"
-import { budgetColumns, countBudgets } from "./budgets.ts"
+import { countBudgets } from "./budgets.ts"
 import { changeAfterEnd, changeDue, hasPin, isDelayed, isDue } from "./grants.ts"
 import { countSpending } from "./spending.ts"
 
@@ -194,17 +194,10 @@ WITH requested AS MATERIALIZED (
   FROM due d WHERE d.past_outcome IS NOT NULL ORDER BY d.id
   ON CONFLICT (id) DO NOTHING RETURNING ${names(corrections.id)}
 ), changed AS MATERIALIZED (
-  SELECT d.ordinal, d.id, d.account_id, d.key_id, d.held_at, n.paid_nano, n.freed_nano, n.paid_nano - n.freed_nano AS spent_nano, ${budgetColumns(
-    {
-      group_path: sql`d.group_path`,
-      labels_id: sql`d.labels_id`,
-      held_terms_id: sql`d.held_terms_id`,
-      paid_tokens: sql`coalesce(d.prompt_tokens + d.completion_tokens, 0) - coalesce(d.past_tokens, 0)`,
-      freed_tokens: sql`CASE WHEN d.past_outcome IS NULL THEN d.held_tokens END`,
-      paid_requests: sql`(d.past_outcome IS NULL AND d.outcome <> 'released')::int`,
-      freed_requests: sql`(d.past_outcome IS NULL)::int`,
-    },
-  )}
+  SELECT d.ordinal, d.id, d.account_id, d.key_id, d.held_at, n.paid_nano, n.freed_nano, n.paid_nano - n.freed_nano AS spent_nano, d.group_path, d.labels_id,
+    d.held_terms_id, coalesce(d.prompt_tokens + d.completion_tokens, 0) - coalesce(d.past_tokens, 0) AS paid_tokens,
+    CASE WHEN d.past_outcome IS NULL THEN d.held_tokens END AS freed_tokens,
+    (d.past_outcome IS NULL AND d.outcome <> 'released')::int AS paid_requests, (d.past_outcome IS NULL)::int AS freed_requests
   FROM due d CROSS JOIN LATERAL (
     SELECT d.charge_nano - coalesce(d.past_nano, 0) AS paid_nano,
       CASE WHEN d.past_outcome IS NULL THEN d.amount_nano ELSE 0 END AS freed_nano) n

@@ -5,7 +5,6 @@ import { allOf, Batch, names, of, type Row, statement, textOf } from "../databas
 import { e, h } from "../schema/aliases.ts"
 import { idempotency } from "../schema/claims.ts"
 import { checkpoints, ends, holds } from "../schema/tables.ts"
-import { budgetColumns } from "./budgets.ts"
 import { lockPayers, moveSums } from "./end-exact.ts"
 import { changeDue } from "./grants.ts"
 
@@ -64,15 +63,8 @@ WITH requested AS MATERIALIZED (
   DELETE FROM ${checkpoints} ${p} WHERE ${p.id} = ANY (ARRAY(SELECT id FROM ended))
 ), changed AS MATERIALIZED (
   SELECT q.id, q.account_id, q.key_id, q.held_at, q.charge_nano AS paid_nano, q.amount_nano AS freed_nano,
-    q.charge_nano - q.amount_nano AS spent_nano, ${budgetColumns({
-      group_path: sql`q.group_path`,
-      labels_id: sql`q.labels_id`,
-      held_terms_id: sql`q.held_terms_id`,
-      paid_tokens: sql`q.prompt_tokens + q.completion_tokens`,
-      freed_tokens: sql`q.held_tokens`,
-      paid_requests: sql`1`,
-      freed_requests: sql`1`,
-    })}
+    q.charge_nano - q.amount_nano AS spent_nano, q.group_path, q.labels_id, q.held_terms_id,
+    q.prompt_tokens + q.completion_tokens AS paid_tokens, q.held_tokens AS freed_tokens, 1 AS paid_requests, 1 AS freed_requests
   FROM requested q WHERE q.id IN (SELECT id FROM ended)
 ), ${moveSums}, freed_keys AS (
   DELETE FROM ${idempotency} WHERE ctid = ANY (ARRAY(

@@ -18,16 +18,8 @@ import { countedWhole, locked_key, periodStart, writeSpending } from "./spending
 /** Deadline of one holding statement: half of a call's, so that there is time for a second attempt (D27). */
 const STATEMENT_MS = 1_000
 
-/** A call's key, account, terms, and version of its key's labels. */
-interface KeyUse {
-  readonly key_id: SQL
-  readonly account_id: SQL
-  readonly terms_id: SQL
-  readonly labels_version: SQL
-}
-
 /** True for the row `k` of the call's key if it may use the model, and its labels are of this version (D94). */
-function mayUse({ key_id, account_id, terms_id, labels_version }: KeyUse): SQL {
+function mayUse(key_id: SQL, account_id: SQL, terms_id: SQL, labels_version: SQL): SQL {
   return sql`${k.id} = ${key_id} AND ${k.account_id} = ${account_id} AND ${k.labels_version} = ${labels_version}
     AND ${k.revoked_at} IS NULL AND ${k.suspended_at} IS NULL AND (${k.expires_at} IS NULL OR ${k.expires_at} > now())
     AND (${k.models} IS NULL OR (SELECT ${t.model} FROM ${terms} ${t} WHERE ${t.id} = ${terms_id}) = ANY (${k.models}))`
@@ -37,7 +29,8 @@ function mayUse({ key_id, account_id, terms_id, labels_version }: KeyUse): SQL {
 const isAlive = sql`EXISTS (SELECT FROM ${gateways} ${g} WHERE ${g.id} = $2::uuid AND ${g.dead_at} IS NULL)`
 
 /** A scalar subquery, because the planner would make a join of an EXISTS and read all keys. */
-const mayHold = (use: KeyUse): SQL => sql`(SELECT true FROM ${keys} ${k} WHERE ${mayUse(use)})`
+const mayHold = (...use: Parameters<typeof mayUse>): SQL =>
+  sql`(SELECT true FROM ${keys} ${k} WHERE ${mayUse(...use)})`
 
 /**
  * The condition on the account `a`, for an amount that contains this price multiplier (D69). The UPDATE checks it again on the
@@ -77,7 +70,7 @@ export const holdLean = statement(
 WITH refused AS MATERIALIZED (
   SELECT u.account_id FROM unnest(${hidden("$5::uuid[]")}, ${hidden("$6::uuid[]")}, ${hidden("$7::int[]")}, ${hidden("$9::int[]")})
     AS u (account_id, key_id, terms_id, labels_version)
-  WHERE ${mayHold({ key_id: sql`u.key_id`, account_id: sql`u.account_id`, terms_id: sql`u.terms_id`, labels_version: sql`u.labels_version` })} IS NOT TRUE
+  WHERE ${mayHold(sql`u.key_id`, sql`u.account_id`, sql`u.terms_id`, sql`u.labels_version`)} IS NOT TRUE
 ), locked AS MATERIALIZED (
   SELECT ${a.id} FROM ${accounts} ${a} WHERE ${a.id} = ANY (${owners}::uuid[]) AND ${lockTimeout}
   ORDER BY ${a.id} FOR NO KEY UPDATE
@@ -112,7 +105,7 @@ export const holdOneKey = statement(
 WITH moved AS (
   UPDATE ${accounts} ${a} SET ${names(accounts.held_nano)} = ${a.held_nano} + $6::bigint
   WHERE ${a.id} = $3::uuid AND ${lockTimeout}
-    AND ${mayHold({ key_id: sql`$4::uuid`, account_id: sql`$3::uuid`, terms_id: sql`$5::int`, labels_version: sql`$8::int` })} AND ${canHold(sql`$6::bigint`, sql`$7::int`)}
+    AND ${mayHold(sql`$4::uuid`, sql`$3::uuid`, sql`$5::int`, sql`$8::int`)} AND ${canHold(sql`$6::bigint`, sql`$7::int`)}
   RETURNING ${a.id}
 ), inserted AS (
   INSERT INTO ${holds} (${names(...columns, holds.gateway_id)})
@@ -136,12 +129,7 @@ const limited_batch = new Batch<Hold>(3, [
   [keys.labels_version, (hold) => hold.labels_version ?? 0],
 ])
 
-const use = {
-  key_id: of("x", holds.key_id),
-  account_id: of("x", holds.account_id),
-  terms_id: of("x", holds.terms_id),
-  labels_version: of("x", keys.labels_version),
-}
+const [used_key, owner, sold_at] = [of("x", holds.key_id), of("x", holds.account_id), of("x", holds.terms_id)]
 const requested_bp = of("q", holds.price_multiplier_bp)
 
 /**
@@ -157,8 +145,8 @@ WITH requested AS MATERIALIZED (
   SELECT x.*, key.group_path, price.price_multiplier_bp AS own_bp, key.id IS NOT NULL AND price.is_current AS is_allowed
   FROM ${limited_batch.kept} LEFT JOIN LATERAL (
     SELECT ${k.id}, ${k.group_path} FROM ${keys} ${k}
-    WHERE ${mayUse(use)} OFFSET 0) key ON true
-  LEFT JOIN LATERAL (${priceOfCall(use.account_id, use.terms_id)}) price ON true
+    WHERE ${mayUse(used_key, owner, sold_at, of("x", keys.labels_version))} OFFSET 0) key ON true
+  LEFT JOIN LATERAL (${priceOfCall(owner, sold_at)}) price ON true
 ), locked AS MATERIALIZED (
   SELECT ${a.id}, ${available} AS available_nano, ${a.price_multiplier_bp} AS price_multiplier_bp, ${a.budgets_version},
     ${a.is_limited} AND ${a.suspended_at} IS NULL AND ${a.moving_to} IS NULL AND ${hasNoChange} AS is_open

@@ -5,7 +5,6 @@ import type { Hold } from "../entries.ts"
 import { c, e, k } from "../schema/aliases.ts"
 import { idempotency } from "../schema/claims.ts"
 import { corrections, ends, holds, keys } from "../schema/tables.ts"
-import { budgetColumns } from "./budgets.ts"
 import { lockPayers, moveSums } from "./end-exact.ts"
 import { clientFields, holdFields, tokenField } from "./hold-exact.ts"
 
@@ -38,15 +37,8 @@ WITH requested AS MATERIALIZED (
   RETURNING ${names(holds.id, holds.account_id, holds.key_id, holds.amount_nano, holds.held_at, holds.terms_id, holds.group_path, holds.labels_id, holds.held_tokens)}
 ), changed AS MATERIALIZED (
   SELECT i.id, i.account_id, i.key_id, i.held_at, 0::bigint AS paid_nano, -i.amount_nano AS freed_nano, i.amount_nano AS spent_nano,
-    ${budgetColumns({
-      group_path: sql`i.group_path`,
-      labels_id: sql`i.labels_id`,
-      held_terms_id: sql`i.terms_id`,
-      paid_tokens: sql`0`,
-      freed_tokens: sql`-i.held_tokens`,
-      paid_requests: sql`0`,
-      freed_requests: sql`-1`,
-    })}
+    i.group_path, i.labels_id, i.terms_id AS held_terms_id, 0 AS paid_tokens, -i.held_tokens AS freed_tokens, 0 AS paid_requests,
+    -1 AS freed_requests
   FROM inserted i
 ), ${moveSums}, claimed AS (
   INSERT INTO ${idempotency} (${names(idempotency.account_id, idempotency.key_hash, idempotency.body_hash, idempotency.call_id)})
