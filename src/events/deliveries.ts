@@ -57,17 +57,10 @@ interface DeliveriesOptions {
 
 const kinds: Readonly<Record<SinkKind, SinkKindOf>> = { webhook, openmeter, stripe, lago }
 
-/** A refusal of the event after the place `before`; `after` is the place after it. */
-interface RefusedEvent {
-  readonly event: EventBody
-  readonly before: FeedPlace
-  readonly after: FeedPlace
+interface Unsent {
+  readonly refused: OutgoingEvent
   readonly reason: string
   readonly meaning: Exclude<Meaning, "taken">
-}
-
-interface Unsent extends Pick<RefusedEvent, "reason" | "meaning"> {
-  readonly refused: OutgoingEvent
   /** True if it has no answer because the gateway stops. */
   readonly is_unsent?: boolean
 }
@@ -233,14 +226,7 @@ export class Deliveries {
     const has_taken = outgoing.some((one) => one.at < at)
     const reached = at > 0 ? await taken(at, !has_taken) : sink
     if (reached === null || refusal.is_unsent) return null
-    const { reason, meaning } = refusal
-    await this.#refused(queue, reached, {
-      ...refusal.refused,
-      before: upTo(at),
-      after: upTo(at + 1),
-      reason,
-      meaning,
-    })
+    await this.#refused(queue, reached, refusal, upTo(at), upTo(at + 1))
     return null
   }
 
@@ -302,9 +288,15 @@ export class Deliveries {
     return is_taken ? null : { refused: first, reason, meaning }
   }
 
-  async #refused(queue: SinkQueue, sink: SinkRow, refused: RefusedEvent): Promise<void> {
+  /** Handles a refusal of the event after the place `before`; `after` is the place after it. */
+  async #refused(
+    queue: SinkQueue,
+    sink: SinkRow,
+    { refused: { event }, reason, meaning }: Unsent,
+    before: FeedPlace,
+    after: FeedPlace,
+  ): Promise<void> {
     const { log, retries_ms = RETRIES_MS } = this.#options
-    const { event, before, after, reason, meaning } = refused
     if (meaning === "gone") return this.#stopped(queue, sink, before, reason)
     // After a restart of the database, events that were taken come again before the one that failed.
     const failed_before = isSameEvent(before, sink) ? sink.failures : 0

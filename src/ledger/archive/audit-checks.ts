@@ -125,7 +125,7 @@ export const sumsOfEntries = (entries: EntriesBeside) => sql`
   FROM (${changesOf(entries)}) x GROUP BY x.account_id`
 
 /** Sums of entries, by account, key or counter of a budget. */
-type FoundSums = ReadonlyMap<string, readonly [bigint, bigint]>
+export type FoundSums = ReadonlyMap<string, readonly [bigint, bigint]>
 
 export const found = (name: string, sums: FoundSums, columns: string, type = "uuid") => {
   const list = [...sums]

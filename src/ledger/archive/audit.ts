@@ -258,11 +258,8 @@ interface SumsOfAccount extends Record<string, unknown> {
   readonly calls: number
 }
 
-/** Sums per account of the entries that an audit has read: balance and held amount. */
-type SumsByAccount = ReadonlyMap<string, readonly [bigint, bigint]>
-
 /** SHA-256 over the lines `month hash` of all seals and `account balance held` of the sums, in their order. */
-export async function hashOfEntries(database: Db, sums: SumsByAccount): Promise<string> {
+export async function hashOfEntries(database: Db, sums: checks.FoundSums): Promise<string> {
   const sealed = await database
     .select({ month: seals.month, hash: seals.hash })
     .from(seals)

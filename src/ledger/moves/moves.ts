@@ -272,7 +272,7 @@ function halvesOf(
 }
 
 /** Times of one zone, so that both texts can be compared. */
-async function pictureOf({ database }: MoveShard, account_id: string, at?: string): Promise<Picture> {
+async function pictureOf({ database }: MoveShard, account_id: string, at?: string) {
   return database.transaction(
     async (transaction) => {
       await transaction.execute(sql`SELECT set_config('TimeZone', 'UTC', true)`)
@@ -285,14 +285,6 @@ async function pictureOf({ database }: MoveShard, account_id: string, at?: strin
     },
     { accessMode: "read only" },
   )
-}
-
-interface Picture {
-  readonly picture: string
-  readonly used: string
-  /** True if the account is there; otherwise no hash finds its keys. */
-  readonly is_here: boolean
-  readonly at: string
 }
 
 /** Some rows, as a JSON text; null for none. */
