@@ -6,17 +6,12 @@ import type { SinkKindOf } from "./sink-kind.ts"
 const SECRET_BYTES = 32
 const PREFIX = "whsec_"
 
-interface WebhookMessage {
-  readonly id: string
-  readonly body: string
-}
-
 export function makeSecret(): string {
   return `${PREFIX}${randomBytes(SECRET_BYTES).toString("base64")}`
 }
 
 export function signedHeaders(
-  { id, body }: WebhookMessage,
+  { id, body }: { readonly id: string; readonly body: string },
   secrets: readonly string[],
   at: Date,
 ): Record<string, string> {

@@ -19,11 +19,6 @@ export interface MeteredCall {
   readonly amount_nano: bigint
 }
 
-interface OpenCalls {
-  readonly count: number
-  readonly held_nano: bigint
-}
-
 export function callMetrics(registry: Registry) {
   const metrics = { ...counters(registry), ...genAi(registry) }
   return {
@@ -34,7 +29,7 @@ export function callMetrics(registry: Registry) {
       metrics.below_cost.of(model).add()
     },
     /** Sets the source of the open calls, which is read at each scrape. */
-    watchCalls(read: () => OpenCalls): void {
+    watchCalls(read: () => { readonly count: number; readonly held_nano: bigint }): void {
       registry.gauge("tollgate_open_holds", () => read().count)
       registry.gauge("tollgate_held_nano_usd", () => Number(read().held_nano))
     },

@@ -13,21 +13,16 @@ const balances = new RowShape({ balance_nano: amount, held_nano: amount })
 
 export type PastBalance = RowOf<typeof balances>
 
-/** A snapshot of the ledger, as `scan` gives it. */
-interface Moment {
-  readonly transaction: Db
-  readonly until: SummedUntil
-}
-
 /** The amounts at a past time: the current ones without the entries made then or later (D48, D55), or null. */
 export async function balanceAt(database: Db, account_id: string, at: Date): Promise<PastBalance | null> {
   await applyChanges(database, [account_id])
-  return scan(database, (transaction, until) => balanceIn({ transaction, until }, account_id, at))
+  return scan(database, (transaction, until) => balanceIn(transaction, until, account_id, at))
 }
 
-/** The same in a snapshot. The account's due changes must have been applied. */
+/** The same in a snapshot, as `scan` gives it. The account's due changes must have been applied. */
 export async function balanceIn(
-  { transaction, until }: Moment,
+  transaction: Db,
+  until: SummedUntil,
   account_id: string,
   at: Date,
 ): Promise<PastBalance | null> {

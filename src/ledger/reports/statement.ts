@@ -71,7 +71,7 @@ export async function accountStatement(
 ): Promise<AccountStatement | null> {
   await applyChanges(database, [account_id])
   return scan(database, async (transaction, until) => {
-    const balanceAt = (at: Date) => balanceIn({ transaction, until }, account_id, at)
+    const balanceAt = (at: Date) => balanceIn(transaction, until, account_id, at)
     const [opening, closing] = [await balanceAt(from), await balanceAt(to)]
     if (opening === null || closing === null) return null
     const kinds = await transaction.execute<Row>(kindsBetween(instant(from), instant(to), account_id))
