@@ -32,7 +32,7 @@ import { recovering, replaying } from "./queue/recovery.ts"
 import { RefusalQueue } from "./queue/refusals.ts"
 import { Spool } from "./queue/spool.ts"
 import { Owners, Standings } from "./queue/standings.ts"
-import { Sweeper } from "./queue/sweep.ts"
+import { holdSweeper } from "./queue/sweep.ts"
 import { sumHours } from "./reports/sum-hours.ts"
 import type { OperatedDatabase } from "./shard-questions.ts"
 import { MAIN } from "./shards.ts"
@@ -107,7 +107,7 @@ export async function openDatabaseLedger({
   const ends = endQueue(of_calls, of_background, gatewayId, outstanding, spool, events, log)
   const attempts = attemptQueue(of_running, spool, log)
   const holds = holdQueue(of_calls, lease, outstanding, ends, used)
-  const sweeper = new Sweeper(connect(), lease, (count) => events.expired?.(count))
+  const sweeper = holdSweeper(connect(), lease, (count) => events.expired?.(count))
   const written = new Checkpoints(of_running, gatewayId, (id) => outstanding.has(id))
   let counts_due_ms = 0
   let stopping = false

@@ -5,7 +5,7 @@ import { endBatch } from "../../src/ledger/money/end.ts"
 import { holdBatch } from "../../src/ledger/money/hold.ts"
 import { Lease } from "../../src/ledger/money/lease.ts"
 import { Outstanding } from "../../src/ledger/queue/outstanding.ts"
-import { Sweeper } from "../../src/ledger/queue/sweep.ts"
+import { holdSweeper } from "../../src/ledger/queue/sweep.ts"
 import { thrown } from "../support/thrown.ts"
 import {
   call,
@@ -63,7 +63,7 @@ function sweeper(by: Lease, late_ms = 0) {
   const onExpired = (count: number) => {
     expired.count += count
   }
-  const made = new Sweeper(db.connection(), by, onExpired, late_ms)
+  const made = holdSweeper(db.connection(), by, onExpired, late_ms)
   return { expired, run: () => made.run() }
 }
 

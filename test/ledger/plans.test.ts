@@ -23,7 +23,7 @@ import { Lease } from "../../src/ledger/money/lease.ts"
 import { restoreBatch } from "../../src/ledger/money/restore.ts"
 import { registerTerms } from "../../src/ledger/money/terms.ts"
 import { readStandings } from "../../src/ledger/queue/standings.ts"
-import { Sweeper } from "../../src/ledger/queue/sweep.ts"
+import { holdSweeper } from "../../src/ledger/queue/sweep.ts"
 import { balanceAt } from "../../src/ledger/reports/balance.ts"
 import { getCallOf, listCalls } from "../../src/ledger/reports/calls.ts"
 import { latencies } from "../../src/ledger/reports/latency.ts"
@@ -67,7 +67,7 @@ let connection: DatabaseConnection
 let gateway_id: string
 let accounts: Account[]
 let limited: Account
-let sweeper: Sweeper
+let sweeper: ReturnType<typeof holdSweeper>
 let swept = 0
 
 const answers = () => new KeptAnswers(connection)
@@ -244,7 +244,7 @@ const onExpired = (count: number) => {
 /** Plans of its own for every statement, made now. */
 async function makePlans(): Promise<void> {
   connection = db.connection()
-  sweeper = new Sweeper(connection, await steadyLease(), onExpired, 0)
+  sweeper = holdSweeper(connection, await steadyLease(), onExpired, 0)
   for (let times = 0; times < EXECUTIONS; times++) for (const run of Object.values(work)) await run()
 }
 

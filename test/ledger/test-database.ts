@@ -22,7 +22,7 @@ import { holdBatch } from "../../src/ledger/money/hold.ts"
 import { Lease } from "../../src/ledger/money/lease.ts"
 import { registerTerms } from "../../src/ledger/money/terms.ts"
 import { operatorLedger } from "../../src/ledger/operators.ts"
-import { Sweeper } from "../../src/ledger/queue/sweep.ts"
+import { holdSweeper } from "../../src/ledger/queue/sweep.ts"
 import { sumHours } from "../../src/ledger/reports/sum-hours.ts"
 import { freshDatabase, setUp } from "../support/database.ts"
 import { priceOf } from "../support/price.ts"
@@ -450,7 +450,7 @@ export async function sweepOnce(
 ): Promise<void> {
   const lease = new Lease(connection, LONG_LEASE)
   await lease.acquire(nextId())
-  const sweeper = new Sweeper(connection, lease, onExpired, 0)
+  const sweeper = holdSweeper(connection, lease, onExpired, 0)
   await sweeper.run()
   sweeper.stop()
 }

@@ -56,87 +56,67 @@ WHERE ${g.id} = $1::uuid AND ${g.swept_at} IS NULL AND ${g.dead_at} < now() - $2
 RETURNING ${g.id}`,
 )
 
-/** Expires the open holds of dead gateways (D13, D35). Any number of processes may sweep concurrently. */
-export class Sweeper {
-  readonly #connection: DatabaseConnection
-  readonly #lease: Lease
-  readonly #expiries: BatchQueue<Orphan, boolean>
-  readonly #onExpired: (count: number) => void
-  readonly #late_ms: number
+/** Expires the open holds of dead gateways (D13, D35), and tells how many. Any number of processes may sweep concurrently. */
+export function holdSweeper(
+  connection: DatabaseConnection,
+  lease: Lease,
+  onExpired: (count: number) => void,
+  late_ms = LATE_MS,
+) {
+  const expiries = new BatchQueue(connection, {
+    accountOf: ({ account_id }) => account_id,
+    run: expireBatch,
+  })
   /** Holds that an audit found (D73). */
-  #abandoned: readonly Orphan[] = []
+  let abandoned: readonly Orphan[] = []
+  const query = (statement: Statement, ...values: readonly string[]) =>
+    connection.run(statement, values, STATEMENT_MS)
 
-  /** `onExpired` receives the number of expired holds. */
-  constructor(
-    connection: DatabaseConnection,
-    lease: Lease,
-    onExpired: (count: number) => void,
-    late_ms = LATE_MS,
-  ) {
-    this.#connection = connection
-    this.#lease = lease
-    this.#onExpired = onExpired
-    this.#late_ms = late_ms
-    this.#expiries = new BatchQueue(connection, {
-      accountOf: ({ account_id }) => account_id,
-      run: expireBatch,
-    })
-  }
-
-  /** Adds open holds that nobody can end; the next run expires them. */
-  add(abandoned: readonly Orphan[]): void {
-    this.#abandoned = [...this.#abandoned, ...abandoned]
-  }
-
-  /** Expires the open holds of this process that it does not know of, because a failover has lost their ends (D73). */
-  async expireUnknown(outstanding: Outstanding): Promise<void> {
-    const is_unknown = ({ id }: Orphan) => !outstanding.has(id)
-    await this.#sweep(this.#lease.gateway_id, outstanding.floor, is_unknown)
-  }
-
-  async run(): Promise<void> {
-    const abandoned = this.#abandoned
-    this.#abandoned = []
-    await this.#expire(abandoned)
-    if (this.#lease.steady) await this.#declareDead()
-    for (const row of await this.#query(findDead)) {
-      const gateway_id = textOf(row, "id")
-      await this.#sweep(gateway_id, textOf(row, "floor_id"))
-      const swept = await this.#query(markSwept, gateway_id, String(this.#late_ms))
-      if (swept.length > 0) await this.#query(forgetCheckpoints, gateway_id)
-    }
-  }
-
-  stop(): void {
-    this.#expiries.stop()
-  }
-
-  async #declareDead(): Promise<void> {
-    const { gateway_id, min_remaining_ms: fresh_ms } = this.#lease
+  async function declareAll(): Promise<void> {
+    const { gateway_id, min_remaining_ms: fresh_ms } = lease
     for (;;) {
-      const declared = await this.#query(declareDead, gateway_id, String(Math.round(fresh_ms)))
+      const declared = await query(declareDead, gateway_id, String(Math.round(fresh_ms)))
       if (declared.length === 0) return
     }
   }
 
-  async #sweep(gateway_id: string, floor_id: string, isDue = (_: Orphan) => true): Promise<void> {
+  async function sweep(gateway_id: string, floor_id: string, isDue = (_: Orphan) => true): Promise<void> {
     for (let from = floor_id; ; ) {
-      const rows = await this.#query(findOrphans, gateway_id, from)
+      const rows = await query(findOrphans, gateway_id, from)
       const orphans = rows.map((row) => ({ id: textOf(row, "id"), account_id: textOf(row, "account_id") }))
-      await this.#expire(orphans.filter(isDue))
+      await expireAll(orphans.filter(isDue))
       const last = orphans.at(-1)
       if (last === undefined || orphans.length < PAGE) return
       from = last.id
     }
   }
 
-  async #expire(orphans: readonly Orphan[]): Promise<void> {
-    const results = await Promise.allSettled(orphans.map((orphan) => this.#expiries.submit(orphan, PAGE_MS)))
+  async function expireAll(orphans: readonly Orphan[]): Promise<void> {
+    const results = await Promise.allSettled(orphans.map((orphan) => expiries.submit(orphan, PAGE_MS)))
     const count = results.filter((result) => result.status === "fulfilled" && result.value).length
-    if (count > 0) this.#onExpired(count)
+    if (count > 0) onExpired(count)
   }
 
-  #query(statement: Statement, ...values: readonly string[]): Promise<readonly Row[]> {
-    return this.#connection.run(statement, values, STATEMENT_MS)
+  return {
+    /** Adds open holds that nobody can end; the next run expires them. */
+    add(found: readonly Orphan[]): void {
+      abandoned = [...abandoned, ...found]
+    },
+    /** Expires the open holds of this process that it does not know of, because a failover has lost their ends (D73). */
+    expireUnknown: (outstanding: Outstanding) =>
+      sweep(lease.gateway_id, outstanding.floor, ({ id }) => !outstanding.has(id)),
+    async run(): Promise<void> {
+      const found = abandoned
+      abandoned = []
+      await expireAll(found)
+      if (lease.steady) await declareAll()
+      for (const row of await query(findDead)) {
+        const gateway_id = textOf(row, "id")
+        await sweep(gateway_id, textOf(row, "floor_id"))
+        const swept = await query(markSwept, gateway_id, String(late_ms))
+        if (swept.length > 0) await query(forgetCheckpoints, gateway_id)
+      }
+    },
+    stop: () => expiries.stop(),
   }
 }
