@@ -11,7 +11,7 @@ import type { Ledger } from "../src/ledger/ledger.ts"
 import { openLedger } from "../src/ledger/ledger.ts"
 import { endBatch } from "../src/ledger/money/end.ts"
 import { holdBatch } from "../src/ledger/money/hold.ts"
-import { Lease } from "../src/ledger/money/lease.ts"
+import { leaseOn } from "../src/ledger/money/lease.ts"
 import { openShards } from "../src/ledger/shards.ts"
 import { PRICE } from "./answer-spec.ts"
 import type { Report } from "./job.ts"
@@ -182,7 +182,7 @@ export class LedgerLoad {
   async #statements() {
     if (this.#single === null) {
       const connections = Array.from({ length: SINGLE_CONNECTIONS }, () => this.first.connection())
-      const lease = new Lease(this.first.connection(), { renew_ms: DAY_MS, expire_ms: 3 * DAY_MS })
+      const lease = leaseOn(this.first.connection(), { renew_ms: DAY_MS, expire_ms: 3 * DAY_MS })
       await lease.acquire(nextId())
       this.#single = { connections, gateway_id: lease.gateway_id }
     }

@@ -14,12 +14,12 @@ import type { LedgerEvents, LedgerLog } from "./events.ts"
 import { alertLowBalances, forgetAlerts } from "./feed/alerts.ts"
 import { SinkQueue } from "./feed/sinks.ts"
 import { forgetMembers } from "./money/budgets.ts"
-import { Checkpoints, forgetCheckpoints } from "./money/checkpoints.ts"
+import { checkpointsOn, forgetCheckpoints } from "./money/checkpoints.ts"
 import { countPrices } from "./money/customer-prices.ts"
 import { grantSums, sweepGrants } from "./money/grants.ts"
-import { forgetIdempotency, KeptAnswers } from "./money/idempotency-claims.ts"
+import { forgetIdempotency, keptAnswers } from "./money/idempotency-claims.ts"
 import { LastUsed } from "./money/last-used.ts"
-import { Lease, type LeaseTimes } from "./money/lease.ts"
+import { type LeaseTimes, leaseOn } from "./money/lease.ts"
 import { registerTerms } from "./money/terms.ts"
 import { attemptQueue } from "./queue/attempts.ts"
 import { inBackground } from "./queue/background.ts"
@@ -31,7 +31,7 @@ import { Outstanding } from "./queue/outstanding.ts"
 import { recovering, replaying } from "./queue/recovery.ts"
 import { RefusalQueue } from "./queue/refusals.ts"
 import { Spool } from "./queue/spool.ts"
-import { Owners, Standings } from "./queue/standings.ts"
+import { Owners, standingQueue } from "./queue/standings.ts"
 import { holdSweeper } from "./queue/sweep.ts"
 import { sumHours } from "./reports/sum-hours.ts"
 import type { OperatedDatabase } from "./shard-questions.ts"
@@ -94,12 +94,12 @@ export async function openDatabaseLedger({
   const used = new LastUsed()
   const estimates = new EstimateQueue()
   const refusals = new RefusalQueue()
-  const lease = new Lease(connect(), times)
+  const lease = leaseOn(connect(), times)
   const gatewayId = () => lease.gateway_id
   const spool = new Spool(data_dir, lease.gateway_id, log)
-  const standings = new Standings(connect(), used, shard, owners)
+  const standings = standingQueue(connect(), used, shard, owners)
   const labels = new LabelQueue(connect(), () => events.labelsReplaced?.())
-  const answers = new KeptAnswers(connect())
+  const answers = keptAnswers(connect())
   // Holds and ends share a connection: on two they would wait for each other's commits.
   const of_calls = connect()
   const of_running = connect()
@@ -108,7 +108,7 @@ export async function openDatabaseLedger({
   const attempts = attemptQueue(of_running, spool, log)
   const holds = holdQueue(of_calls, lease, outstanding, ends, used)
   const sweeper = holdSweeper(connect(), lease, (count) => events.expired?.(count))
-  const written = new Checkpoints(of_running, gatewayId, (id) => outstanding.has(id))
+  const written = checkpointsOn(of_running, gatewayId, (id) => outstanding.has(id))
   let counts_due_ms = 0
   let stopping = false
 

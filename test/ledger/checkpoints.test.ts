@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test"
 import { nextId } from "../../src/id.ts"
 import type { Checkpoint, Hold } from "../../src/ledger/entries.ts"
-import { Checkpoints } from "../../src/ledger/money/checkpoints.ts"
+import { checkpointsOn } from "../../src/ledger/money/checkpoints.ts"
 import { holdBatch } from "../../src/ledger/money/hold.ts"
 import { takes } from "../support/fair-clock.ts"
 import { DatabaseProxy } from "../support/proxy.ts"
@@ -36,7 +36,7 @@ function writer(isOpen: (id: string) => boolean = NONE_OPEN) {
   const gateway_id = nextId()
   const sizes: number[] = []
   const connection = db.database.connection(({ size }) => void sizes.push(size))
-  const checkpoints = new Checkpoints(connection, () => gateway_id, isOpen)
+  const checkpoints = checkpointsOn(connection, () => gateway_id, isOpen)
   const write = async (...running: readonly Checkpoint[]) => {
     sizes.length = 0
     await checkpoints.write(running)
@@ -98,7 +98,7 @@ describe("D57 checkpoints", () => {
   test("that could not be written are written the next time, and those of ended calls are removed then", async () => {
     const proxy = await DatabaseProxy.start(db.address)
     const gateway_id = nextId()
-    const checkpoints = new Checkpoints(db.connection(proxy.address), () => gateway_id, NONE_OPEN)
+    const checkpoints = checkpointsOn(db.connection(proxy.address), () => gateway_id, NONE_OPEN)
     const [a, b] = [nextId(), nextId()]
     await checkpoints.write([checkpointOf(a, 1n)])
     proxy.refuse()

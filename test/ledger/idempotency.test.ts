@@ -3,7 +3,7 @@ import { changeKey } from "../../src/ledger/accounts/keys.ts"
 import type { Hold } from "../../src/ledger/entries.ts"
 import { endBatch } from "../../src/ledger/money/end.ts"
 import { holdBatch } from "../../src/ledger/money/hold.ts"
-import { forgetIdempotency, KeptAnswers } from "../../src/ledger/money/idempotency-claims.ts"
+import { forgetIdempotency, keptAnswers } from "../../src/ledger/money/idempotency-claims.ts"
 import {
   type Account,
   call,
@@ -245,7 +245,7 @@ describe("D43 an Idempotency-Key is free again", () => {
 
 describe("D43 what is kept", () => {
   test("an answer is found until its time is over, and only under its call", async () => {
-    const answers = new KeptAnswers(db.connection())
+    const answers = keptAnswers(db.connection())
     const [one, two] = [crypto.randomUUID(), crypto.randomUUID()]
     const body = '{"text":"\\u0000 snow ☃ \\ud83d"}'
     await Promise.all([

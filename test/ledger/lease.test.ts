@@ -3,7 +3,7 @@ import { alignIds, nextId } from "../../src/id.ts"
 import { type Hold, LedgerUnavailable } from "../../src/ledger/entries.ts"
 import { endBatch } from "../../src/ledger/money/end.ts"
 import { holdBatch } from "../../src/ledger/money/hold.ts"
-import { Lease } from "../../src/ledger/money/lease.ts"
+import { type Lease, leaseOn } from "../../src/ledger/money/lease.ts"
 import { Outstanding } from "../../src/ledger/queue/outstanding.ts"
 import { holdSweeper } from "../../src/ledger/queue/sweep.ts"
 import { thrown } from "../support/thrown.ts"
@@ -33,7 +33,7 @@ afterEach(async () => {
 })
 
 async function lease(expire_ms = EXPIRE_MS): Promise<Lease> {
-  const made = new Lease(db.connection(), { renew_ms: expire_ms / 4, expire_ms })
+  const made = leaseOn(db.connection(), { renew_ms: expire_ms / 4, expire_ms })
   await made.acquire(nextId())
   return made
 }

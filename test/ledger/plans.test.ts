@@ -11,15 +11,15 @@ import { connectDatabase } from "../../src/ledger/database/database.ts"
 import { DAY_MS, HOUR_MS } from "../../src/ledger/database/span.ts"
 import { statement } from "../../src/ledger/database/statement.ts"
 import type { Hold } from "../../src/ledger/entries.ts"
-import { Checkpoints } from "../../src/ledger/money/checkpoints.ts"
+import { checkpointsOn } from "../../src/ledger/money/checkpoints.ts"
 import { endBatch } from "../../src/ledger/money/end.ts"
 import { endExactly } from "../../src/ledger/money/end-exact.ts"
 import { expireBatch } from "../../src/ledger/money/expire.ts"
 import { holdBatch } from "../../src/ledger/money/hold.ts"
 import { holdExactly } from "../../src/ledger/money/hold-exact.ts"
-import { forgetIdempotency, KeptAnswers } from "../../src/ledger/money/idempotency-claims.ts"
+import { forgetIdempotency, keptAnswers } from "../../src/ledger/money/idempotency-claims.ts"
 import { LastUsed } from "../../src/ledger/money/last-used.ts"
-import { Lease } from "../../src/ledger/money/lease.ts"
+import { type Lease, leaseOn } from "../../src/ledger/money/lease.ts"
 import { restoreBatch } from "../../src/ledger/money/restore.ts"
 import { registerTerms } from "../../src/ledger/money/terms.ts"
 import { readStandings } from "../../src/ledger/queue/standings.ts"
@@ -70,7 +70,7 @@ let limited: Account
 let sweeper: ReturnType<typeof holdSweeper>
 let swept = 0
 
-const answers = () => new KeptAnswers(connection)
+const answers = () => keptAnswers(connection)
 
 beforeAll(open)
 
@@ -92,7 +92,7 @@ async function open(): Promise<void> {
 
 /** A lease that has been renewed without a gap for as long as it lasts, so that others may be declared dead by it. */
 async function steadyLease(): Promise<Lease> {
-  const steady = new Lease(connection, { renew_ms: 10, expire_ms: 100 })
+  const steady = leaseOn(connection, { renew_ms: 10, expire_ms: 100 })
   await steady.acquire(nextId())
   while (!steady.steady) await steady.renew(nextId())
   await db.sql`UPDATE tollgate.gateways SET lease_until = now() + interval '1 hour' WHERE id = ${steady.gateway_id}`
@@ -160,7 +160,7 @@ const work: Record<string, () => Promise<unknown>> = {
   },
   restore: () => restoreBatch(connection, gateway_id, several(), 300),
   checkpoint: async () => {
-    const checkpoints = new Checkpoints(
+    const checkpoints = checkpointsOn(
       connection,
       () => gateway_id,
       () => false,
@@ -170,13 +170,13 @@ const work: Record<string, () => Promise<unknown>> = {
     await checkpoints.write([])
   },
   lease: async () => {
-    const lease = new Lease(connection, LONG_LEASE)
+    const lease = leaseOn(connection, LONG_LEASE)
     await lease.acquire(nextId())
     await lease.renew(nextId())
     await lease.release()
   },
   sweep: async () => {
-    const dead = new Lease(connection, LONG_LEASE)
+    const dead = leaseOn(connection, LONG_LEASE)
     await dead.acquire(nextId())
     const holds = await held(several(), dead.gateway_id)
     await db.sql`UPDATE tollgate.gateways SET lease_until = now() - interval '1 s' WHERE id = ${dead.gateway_id}`

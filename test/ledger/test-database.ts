@@ -15,11 +15,11 @@ import {
   openDatabaseLedger,
 } from "../../src/ledger/database-ledger.ts"
 import type { Checkpoint, End, Hold, PriceTerms } from "../../src/ledger/entries.ts"
-import { Checkpoints } from "../../src/ledger/money/checkpoints.ts"
+import { checkpointsOn } from "../../src/ledger/money/checkpoints.ts"
 import { endBatch } from "../../src/ledger/money/end.ts"
 import { expireBatch } from "../../src/ledger/money/expire.ts"
 import { holdBatch } from "../../src/ledger/money/hold.ts"
-import { Lease } from "../../src/ledger/money/lease.ts"
+import { leaseOn } from "../../src/ledger/money/lease.ts"
 import { registerTerms } from "../../src/ledger/money/terms.ts"
 import { operatorLedger } from "../../src/ledger/operators.ts"
 import { holdSweeper } from "../../src/ledger/queue/sweep.ts"
@@ -149,7 +149,7 @@ export async function openTestDatabase(): Promise<TestDatabase> {
     connection,
     folder,
     async gateway(expire_ms = LONG_LEASE.expire_ms) {
-      const lease = new Lease(connection(), { renew_ms: expire_ms, expire_ms })
+      const lease = leaseOn(connection(), { renew_ms: expire_ms, expire_ms })
       await lease.acquire(nextId())
       return lease.gateway_id
     },
@@ -251,7 +251,7 @@ export const writeCheckpoints = (
   gateway_id: string,
   ...seen: readonly Checkpoint[]
 ) =>
-  new Checkpoints(
+  checkpointsOn(
     connection,
     () => gateway_id,
     () => false,
@@ -448,7 +448,7 @@ export async function sweepOnce(
   connection: DatabaseConnection,
   onExpired: (count: number) => void = () => {},
 ): Promise<void> {
-  const lease = new Lease(connection, LONG_LEASE)
+  const lease = leaseOn(connection, LONG_LEASE)
   await lease.acquire(nextId())
   const sweeper = holdSweeper(connection, lease, onExpired, 0)
   await sweeper.run()

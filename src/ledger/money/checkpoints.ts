@@ -43,43 +43,40 @@ export const forgetCheckpoints = statement(
   sql`DELETE FROM ${checkpoints} ${p} WHERE ${p.gateway_id} = $1::uuid`,
 )
 
-/** Charges of running calls if their gateway died now (D57), written on change, deleted once the end is in the ledger. */
-export class Checkpoints {
-  readonly #connection: DatabaseConnection
-  readonly #gatewayId: () => string
-  readonly #isOpen: (id: string) => boolean
+/**
+ * Charges of running calls if their gateway died now (D57), written on change, deleted once the end is in the ledger. `isOpen`: true
+ * for a call whose hold may be open in the ledger.
+ */
+export function checkpointsOn(
+  connection: DatabaseConnection,
+  gatewayId: () => string,
+  isOpen: (id: string) => boolean,
+) {
   /** The charge that was last written, for each call that has a row; null if the row may be lost. */
-  #written = new Map<string, bigint | null>()
-
-  /** `isOpen`: true for a call whose hold may be open in the ledger. */
-  constructor(connection: DatabaseConnection, gatewayId: () => string, isOpen: (id: string) => boolean) {
-    this.#connection = connection
-    this.#gatewayId = gatewayId
-    this.#isOpen = isOpen
-  }
-
-  /** The next write writes the checkpoint of every running call. */
-  forgetWritten(): void {
-    for (const id of this.#written.keys()) this.#written.set(id, null)
-  }
-
-  /** `running`: checkpoints of the running calls that have something to charge. */
-  async write(running: readonly Checkpoint[]): Promise<void> {
-    const next = new Map<string, bigint | null>(running.map(({ id, charge_nano }) => [id, charge_nano]))
-    const changed = running.filter(({ id, charge_nano }) => this.#written.get(id) !== charge_nano)
-    const ended: string[] = []
-    for (const [id, charge_nano] of this.#written) {
-      if (next.has(id)) continue
-      // Its settlement is on the way. If that is lost with this process, the checkpoint is charged.
-      if (this.#isOpen(id)) next.set(id, charge_nano)
-      else ended.push(id)
-    }
-    // Statements without rows are not sent: an idle gateway writes nothing.
-    for (let at = 0; at < Math.max(changed.length, ended.length); at += CHUNK) {
-      const rows = changed.slice(at, at + CHUNK)
-      const values = [this.#gatewayId(), `{${ended.slice(at, at + CHUNK).join(",")}}`, ...batch.values(rows)]
-      await this.#connection.run(write, values, STATEMENT_MS, rows.length)
-    }
-    this.#written = next
+  let written = new Map<string, bigint | null>()
+  return {
+    /** The next write writes the checkpoint of every running call. */
+    forgetWritten(): void {
+      for (const id of written.keys()) written.set(id, null)
+    },
+    /** `running`: checkpoints of the running calls that have something to charge. */
+    async write(running: readonly Checkpoint[]): Promise<void> {
+      const next = new Map<string, bigint | null>(running.map(({ id, charge_nano }) => [id, charge_nano]))
+      const changed = running.filter(({ id, charge_nano }) => written.get(id) !== charge_nano)
+      const ended: string[] = []
+      for (const [id, charge_nano] of written) {
+        if (next.has(id)) continue
+        // Its settlement is on the way. If that is lost with this process, the checkpoint is charged.
+        if (isOpen(id)) next.set(id, charge_nano)
+        else ended.push(id)
+      }
+      // Statements without rows are not sent: an idle gateway writes nothing.
+      for (let at = 0; at < Math.max(changed.length, ended.length); at += CHUNK) {
+        const rows = changed.slice(at, at + CHUNK)
+        const values = [gatewayId(), `{${ended.slice(at, at + CHUNK).join(",")}}`, ...batch.values(rows)]
+        await connection.run(write, values, STATEMENT_MS, rows.length)
+      }
+      written = next
+    },
   }
 }

@@ -61,31 +61,23 @@ WHERE ${c.account_id} = old.account_id AND ${c.key_hash} = old.key_hash AND ${c.
 RETURNING 1`,
 )
 
-export class KeptAnswers {
-  readonly #keeping: BatchQueue<KeptAnswer, true>
-  readonly #finding: BatchQueue<string, string | null>
-
-  /** Bodies may be large, so the connection should be a separate one. */
-  constructor(connection: DatabaseConnection) {
-    const queueOf = <Item, Result>(run: Work<Item, Result>["run"]) =>
-      new BatchQueue<Item, Result>(connection, { accountOf: () => "", run }, { limit: QUEUE_LIMIT })
-    this.#keeping = queueOf(keepBatch)
-    this.#finding = queueOf(findBatch)
-  }
-
-  /** Rejects if it is late. */
-  async keep(answer: KeptAnswer): Promise<void> {
-    await this.#keeping.submit(answer, KEEP_MS)
-  }
-
-  /** The body of the call's answer; null when none is kept. Rejects when there is no answer in time. */
-  find(call_id: string): Promise<string | null> {
-    return this.#finding.submit(call_id, FIND_MS)
-  }
-
-  stop(): void {
-    this.#keeping.stop()
-    this.#finding.stop()
+/** Bodies may be large, so the connection should be a separate one. */
+export function keptAnswers(connection: DatabaseConnection) {
+  const queueOf = <Item, Result>(run: Work<Item, Result>["run"]) =>
+    new BatchQueue<Item, Result>(connection, { accountOf: () => "", run }, { limit: QUEUE_LIMIT })
+  const keeping = queueOf(keepBatch)
+  const finding = queueOf(findBatch)
+  return {
+    /** Rejects if it is late. */
+    async keep(answer: KeptAnswer): Promise<void> {
+      await keeping.submit(answer, KEEP_MS)
+    },
+    /** The body of the call's answer; null when none is kept. Rejects when there is no answer in time. */
+    find: (call_id: string) => finding.submit(call_id, FIND_MS),
+    stop(): void {
+      keeping.stop()
+      finding.stop()
+    },
   }
 }
 

@@ -55,77 +55,22 @@ WHERE ${g.id} = $1::uuid AND ${g.dead_at} IS NULL AND ${nothingOpen}
 RETURNING ${g.id}`,
 )
 
+export type Lease = ReturnType<typeof leaseOn>
+
 /** The row of this process in `gateways`, by the database's clock. If it was declared dead, a new one follows (D35). */
-export class Lease {
-  readonly #connection: DatabaseConnection
-  readonly #times: LeaseTimes
-  #id = nextId()
+export function leaseOn(connection: DatabaseConnection, times: LeaseTimes) {
+  let own_id = nextId()
   /** The database's time of the last renewal, and of the first renewal since the last gap. */
-  #renewed_at = Number.NEGATIVE_INFINITY
-  #unbroken_since = Number.NEGATIVE_INFINITY
-  #reacquiring: Promise<void> | null = null
-
-  constructor(connection: DatabaseConnection, times: LeaseTimes) {
-    this.#connection = connection
-    this.#times = times
-  }
-
-  /** The row that holds are made under. */
-  get gateway_id(): string {
-    return this.#id
-  }
-
-  /** True after a lease's length of renewals without a gap. Only then may others be declared dead. */
-  get steady(): boolean {
-    return this.#renewed_at - this.#unbroken_since >= this.#times.expire_ms
-  }
-
-  /** Part of the lease that is left, at least, while renewals have no gap. */
-  get min_remaining_ms(): number {
-    return this.#times.expire_ms / 2
-  }
-
-  async acquire(floor_id: string): Promise<void> {
-    const now_ms = await this.#run(acquire, this.#id, floor_id)
-    if (now_ms === null) throw new Error("a gateway's row was neither inserted nor there")
-    this.#recordRenewal(now_ms)
-  }
-
-  /** Renews the lease. If this gateway was declared dead, continues under a new row. */
-  async renew(floor_id: string): Promise<void> {
-    const id = this.#id
-    const now_ms = await this.#run(renew, id, floor_id)
-    if (now_ms === null) await this.reacquire(id, floor_id)
-    else this.#recordRenewal(now_ms)
-  }
-
-  /** Continues under a new row, if `dead_id` is still the row of this process. Concurrent callers get the same row. */
-  async reacquire(dead_id: string, floor_id: string): Promise<void> {
-    if (dead_id !== this.#id) return
-    this.#reacquiring ??= this.#acquireNew(floor_id).finally(() => {
-      this.#reacquiring = null
-    })
-    await this.#reacquiring
-  }
-
-  /** Ends the lease of a process that has no open holds, and none on the way. */
-  async release(): Promise<void> {
-    await this.#connection.run(release, [this.#id], STATEMENT_MS)
-  }
-
-  async #acquireNew(floor_id: string): Promise<void> {
-    const id = nextId()
-    const now_ms = await this.#run(acquire, id, floor_id)
-    if (now_ms === null) throw new Error("a gateway's row was neither inserted nor there")
-    this.#id = id
-    this.#recordRenewal(now_ms)
-  }
+  let renewed_at = Number.NEGATIVE_INFINITY
+  let unbroken_since = Number.NEGATIVE_INFINITY
+  let reacquiring: Promise<void> | null = null
+  const min_remaining_ms = times.expire_ms / 2
 
   /** The ledger's time, to which ids are aligned; null if no row was taken or renewed. */
-  async #run(statement: Statement, id: string, floor_id: string): Promise<number | null> {
-    const values = [id, floor_id, String(this.#times.expire_ms)]
+  async function run(statement: Statement, id: string, floor_id: string): Promise<number | null> {
+    const values = [id, floor_id, String(times.expire_ms)]
     const sent_ms = Date.now()
-    const [row] = await this.#connection.run(statement, values, STATEMENT_MS)
+    const [row] = await connection.run(statement, values, STATEMENT_MS)
     if (row === undefined) return null
     const { now_ms } = row
     if (typeof now_ms !== "number") throw new Error("the database did not return the time")
@@ -133,10 +78,51 @@ export class Lease {
     return now_ms
   }
 
-  #recordRenewal(now_ms: number): void {
-    const passed_ms = now_ms - this.#renewed_at
-    if (passed_ms < 0 || passed_ms > this.#times.expire_ms - this.min_remaining_ms)
-      this.#unbroken_since = now_ms
-    this.#renewed_at = now_ms
+  function recordRenewal(now_ms: number): void {
+    const passed_ms = now_ms - renewed_at
+    if (passed_ms < 0 || passed_ms > times.expire_ms - min_remaining_ms) unbroken_since = now_ms
+    renewed_at = now_ms
+  }
+
+  async function take(id: string, floor_id: string): Promise<void> {
+    const now_ms = await run(acquire, id, floor_id)
+    if (now_ms === null) throw new Error("a gateway's row was neither inserted nor there")
+    own_id = id
+    recordRenewal(now_ms)
+  }
+
+  /** Continues under a new row, if `dead_id` is still the row of this process. Concurrent callers get the same row. */
+  async function reacquire(dead_id: string, floor_id: string): Promise<void> {
+    if (dead_id !== own_id) return
+    reacquiring ??= take(nextId(), floor_id).finally(() => {
+      reacquiring = null
+    })
+    await reacquiring
+  }
+
+  return {
+    /** The row that holds are made under. */
+    get gateway_id() {
+      return own_id
+    },
+    /** True after a lease's length of renewals without a gap. Only then may others be declared dead. */
+    get steady() {
+      return renewed_at - unbroken_since >= times.expire_ms
+    },
+    /** Part of the lease that is left, at least, while renewals have no gap. */
+    min_remaining_ms,
+    reacquire,
+    acquire: (floor_id: string) => take(own_id, floor_id),
+    /** Renews the lease. If this gateway was declared dead, continues under a new row. */
+    async renew(floor_id: string): Promise<void> {
+      const id = own_id
+      const now_ms = await run(renew, id, floor_id)
+      if (now_ms === null) await reacquire(id, floor_id)
+      else recordRenewal(now_ms)
+    },
+    /** Ends the lease of a process that has no open holds, and none on the way. */
+    async release(): Promise<void> {
+      await connection.run(release, [own_id], STATEMENT_MS)
+    },
   }
 }

@@ -118,42 +118,31 @@ export async function readStandings(
   return hashes.map((hash) => results.get(hash) ?? null)
 }
 
-export class Standings {
-  readonly #queue: BatchQueue<string, Standing | "moving" | "delayed" | null>
-  readonly #used: LastUsed
-  readonly #owners: Owners
-
-  constructor(connection: DatabaseConnection, used: LastUsed, shard: number, owners: Owners) {
-    this.#queue = new BatchQueue(
-      connection,
-      {
-        accountOf: (key_hash) => key_hash,
-        run: (runner, hashes) => readStandings(runner, hashes, shard),
-        isDelayed: (standing) => standing === "delayed",
-      },
-      { limit: QUEUE_LIMIT },
-    )
-    this.#used = used
-    this.#owners = owners
-  }
-
-  get depth(): number {
-    return this.#queue.depth
-  }
-
-  /** Reads a standing in a batch with the others that wait. */
-  async read(key_hash: string): Promise<Standing | null> {
-    const standing = await this.#queue.submitForCaller(key_hash, ANSWER_MS)
-    if (standing === "moving") throw new AccountMoving()
-    if (standing === "delayed") throw new Error("a delayed standing was not asked again")
-    if (standing === null) return null
-    this.#owners.note(key_hash, standing)
-    if (standing.active) this.#used.note(standing.key_id)
-    return standing
-  }
-
-  stop(): void {
-    this.#queue.stop()
+export function standingQueue(connection: DatabaseConnection, used: LastUsed, shard: number, owners: Owners) {
+  const queue = new BatchQueue<string, Standing | "moving" | "delayed" | null>(
+    connection,
+    {
+      accountOf: (key_hash) => key_hash,
+      run: (runner, hashes) => readStandings(runner, hashes, shard),
+      isDelayed: (standing) => standing === "delayed",
+    },
+    { limit: QUEUE_LIMIT },
+  )
+  return {
+    get depth() {
+      return queue.depth
+    },
+    /** Reads a standing in a batch with the others that wait. */
+    async read(key_hash: string): Promise<Standing | null> {
+      const standing = await queue.submitForCaller(key_hash, ANSWER_MS)
+      if (standing === "moving") throw new AccountMoving()
+      if (standing === "delayed") throw new Error("a delayed standing was not asked again")
+      if (standing === null) return null
+      owners.note(key_hash, standing)
+      if (standing.active) used.note(standing.key_id)
+      return standing
+    },
+    stop: () => queue.stop(),
   }
 }
 

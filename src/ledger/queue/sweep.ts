@@ -1,7 +1,7 @@
 import { sql } from "drizzle-orm"
 import { BatchQueue } from "../database/batch-queue.ts"
 import type { DatabaseConnection } from "../database/connection.ts"
-import { names, type Row, type Statement, statement, textOf } from "../database/statement.ts"
+import { names, type Statement, statement, textOf } from "../database/statement.ts"
 import { forgetCheckpoints } from "../money/checkpoints.ts"
 import { expireBatch, type Orphan } from "../money/expire.ts"
 import { type Lease, nothingOpen, openHolds } from "../money/lease.ts"
