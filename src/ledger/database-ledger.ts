@@ -26,7 +26,7 @@ import { inBackground } from "./queue/background.ts"
 import { endQueue } from "./queue/ends.ts"
 import { EstimateQueue } from "./queue/estimates.ts"
 import { ANSWER_MS, holdQueue } from "./queue/holds.ts"
-import { LabelQueue } from "./queue/labels.ts"
+import { labelQueue } from "./queue/labels.ts"
 import { Outstanding } from "./queue/outstanding.ts"
 import { recovering, replaying } from "./queue/recovery.ts"
 import { RefusalQueue } from "./queue/refusals.ts"
@@ -98,7 +98,7 @@ export async function openDatabaseLedger({
   const gatewayId = () => lease.gateway_id
   const spool = new Spool(data_dir, lease.gateway_id, log)
   const standings = standingQueue(connect(), used, shard, owners)
-  const labels = new LabelQueue(connect(), () => events.labelsReplaced?.())
+  const labels = labelQueue(connect(), () => events.labelsReplaced?.())
   const answers = keptAnswers(connect())
   // Holds and ends share a connection: on two they would wait for each other's commits.
   const of_calls = connect()

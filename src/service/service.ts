@@ -205,7 +205,7 @@ async function telemetryOf(
   const worker = context?.number ?? null
   const tracer =
     tracing &&
-    new (await import("../traces/tracer.ts")).OtlpTracer({
+    (await import("../traces/tracer.ts")).otlpTracer({
       tracing,
       worker,
       exported: metrics.spansExported,
@@ -216,7 +216,7 @@ async function telemetryOf(
     })
   const push =
     pushed &&
-    new (await import("../traces/metrics-push.ts")).MetricsPush({
+    (await import("../traces/metrics-push.ts")).pushMetrics({
       pushed,
       worker,
       families: metrics.families,

@@ -18,90 +18,83 @@ const TRIES = 5
 const FIRST_PAUSE_MS = 1_000
 const LONGEST_PAUSE_MS = 30_000
 /** Exports spans, one request at a time. What does not fit the queue is dropped, so no call waits (D54). */
-export class Exporter {
-  readonly #options: ExporterOptions
-  readonly #collector: Collector
-  #waiting: TraceSpan[] = []
-  #timer: Timer | undefined
-  #running: Promise<void> | null = null
+export function spanExporter(options: ExporterOptions) {
+  const collector = new Collector(options.tracing, options)
+  const waiting: TraceSpan[] = []
+  let timer: Timer | undefined
+  let running: Promise<void> | null = null
   /** Aborted when the process ends: no more pauses. */
-  readonly #stopping = new AbortController()
+  const stopping = new AbortController()
   /** Aborted when the time for the last export is over: no more requests. */
-  readonly #over = new AbortController()
+  const over = new AbortController()
 
-  constructor(options: ExporterOptions) {
-    this.#options = options
-    this.#collector = new Collector(options.tracing, options)
-  }
-
-  /** Queues all of these spans, or none. */
-  add(spans: readonly TraceSpan[]): void {
-    const { queue_spans } = this.#options.tracing
-    if (this.#waiting.length + spans.length > queue_spans || this.#over.signal.aborted) {
-      this.#options.dropped(spans.length, "queue_full")
-      return
-    }
-    this.#waiting.push(...spans)
-    if (this.#running === null) this.#schedule()
-  }
-
-  /** Exports the queue within two seconds and drops the rest. Never rejects. */
-  async stop(): Promise<void> {
-    this.#stopping.abort()
-    const timer = setTimeout(() => this.#over.abort(), FLUSH_MS)
-    if (this.#waiting.length > 0) this.#start()
-    await Promise.allSettled([this.#running])
+  function start(): void {
     clearTimeout(timer)
-    this.#over.abort()
-  }
-
-  #start(): void {
-    clearTimeout(this.#timer)
-    this.#timer = undefined
-    this.#running ??= this.#run()
+    timer = undefined
+    running ??= run()
   }
 
   /** A full batch is sent immediately, any other after the delay. */
-  #schedule(): void {
-    const { batch_spans, delay_ms } = this.#options.tracing
-    if (this.#waiting.length >= batch_spans) this.#start()
-    else if (this.#waiting.length > 0 && this.#timer === undefined) {
-      this.#timer = setTimeout(() => this.#start(), delay_ms)
+  function schedule(): void {
+    const { batch_spans, delay_ms } = options.tracing
+    if (waiting.length >= batch_spans) start()
+    else if (waiting.length > 0 && timer === undefined) {
+      timer = setTimeout(start, delay_ms)
       // The timer must not keep the process alive: the shutdown flushes the queue.
-      this.#timer.unref()
+      timer.unref()
     }
   }
 
-  async #run(): Promise<void> {
-    const { batch_spans } = this.#options.tracing
+  async function run(): Promise<void> {
+    const { batch_spans } = options.tracing
     try {
-      do await this.#export(this.#waiting.splice(0, batch_spans))
-      while (this.#waiting.length >= (this.#stopping.signal.aborted ? 1 : batch_spans))
+      do await send(waiting.splice(0, batch_spans))
+      while (waiting.length >= (stopping.signal.aborted ? 1 : batch_spans))
     } finally {
-      this.#running = null
+      running = null
     }
-    this.#schedule()
+    schedule()
   }
 
-  async #export(spans: readonly TraceSpan[]): Promise<void> {
-    const body = await this.#collector.encode(exportRequest(this.#options.origin, spans))
+  async function send(spans: readonly TraceSpan[]): Promise<void> {
+    const body = await collector.encode(exportRequest(options.origin, spans))
     for (let pause_ms = FIRST_PAUSE_MS, tries = 1; ; tries++, pause_ms *= 2) {
-      const outcome = await this.#collector.post(body, this.#over.signal)
+      const outcome = await collector.post(body, over.signal)
       if (outcome.took) {
         const rejected = rejectedSpans(outcome.answer)
-        this.#options.exported(spans.length - rejected)
-        if (rejected > 0) this.#options.dropped(rejected, "refused")
+        options.exported(spans.length - rejected)
+        if (rejected > 0) options.dropped(rejected, "refused")
         return
       }
-      if (outcome.retry_after_ms === null) return this.#options.dropped(spans.length, "refused")
-      if (tries === TRIES || this.#stopping.signal.aborted)
-        return this.#options.dropped(spans.length, "unreachable")
-      await this.#pause(Math.min(LONGEST_PAUSE_MS, Math.max(pause_ms, outcome.retry_after_ms)))
+      if (outcome.retry_after_ms === null) return options.dropped(spans.length, "refused")
+      if (tries === TRIES || stopping.signal.aborted) return options.dropped(spans.length, "unreachable")
+      await pause(Math.min(LONGEST_PAUSE_MS, Math.max(pause_ms, outcome.retry_after_ms)))
     }
   }
 
   /** Ends early if the process ends. */
-  #pause(pause_ms: number): Promise<void> {
-    return sleep(pause_ms, undefined, { ref: false, signal: this.#stopping.signal }).catch(() => {})
+  const pause = (pause_ms: number) =>
+    sleep(pause_ms, undefined, { ref: false, signal: stopping.signal }).catch(() => {})
+
+  return {
+    /** Queues all of these spans, or none. */
+    add(spans: readonly TraceSpan[]): void {
+      const { queue_spans } = options.tracing
+      if (waiting.length + spans.length > queue_spans || over.signal.aborted) {
+        options.dropped(spans.length, "queue_full")
+        return
+      }
+      waiting.push(...spans)
+      if (running === null) schedule()
+    },
+    /** Exports the queue within two seconds and drops the rest. Never rejects. */
+    async stop(): Promise<void> {
+      stopping.abort()
+      const late = setTimeout(() => over.abort(), FLUSH_MS)
+      if (waiting.length > 0) start()
+      await Promise.allSettled([running])
+      clearTimeout(late)
+      over.abort()
+    },
   }
 }

@@ -12,43 +12,35 @@ interface MetricsPushOptions extends CollectorTrouble {
 }
 
 /** Pushes metrics at each interval and at the end (D108). A failed push is not repeated: counters go on. */
-export class MetricsPush {
-  readonly #options: MetricsPushOptions
-  readonly #collector: Collector
-  readonly #timer: Timer
-  readonly #began_ms = Date.now() - process.uptime() * 1_000
-  #running: Promise<void> | null = null
+export function pushMetrics({ pushed, worker, families, ...trouble }: MetricsPushOptions) {
+  const collector = new Collector(pushed, trouble)
+  const began_ms = Date.now() - process.uptime() * 1_000
   /** Aborted when the time for the last push is over. */
-  readonly #over = new AbortController()
+  const over = new AbortController()
+  let running: Promise<void> | null = null
 
-  constructor(options: MetricsPushOptions) {
-    this.#options = options
-    this.#collector = new Collector(options.pushed, options)
-    this.#timer = setInterval(() => this.#start(), options.pushed.interval_ms)
-    // The timer must not keep the process alive: the shutdown pushes once more.
-    this.#timer.unref()
-  }
-
-  /** Pushes once more, within two seconds. Never rejects. */
-  async stop(): Promise<void> {
-    clearInterval(this.#timer)
-    const timer = setTimeout(() => this.#over.abort(), FLUSH_MS)
-    await this.#running
-    await this.#push()
-    clearTimeout(timer)
-  }
-
-  /** One push at a time: a slow collector gets fewer. */
-  #start(): void {
-    this.#running ??= this.#push().finally(() => {
-      this.#running = null
-    })
-  }
-
-  async #push(): Promise<void> {
-    const { pushed, worker, families } = this.#options
-    const times = { began_ms: this.#began_ms, now_ms: Date.now() }
+  async function push(): Promise<void> {
+    const times = { began_ms, now_ms: Date.now() }
     const request = await metricsRequest(originOf(pushed.resource, worker), families(), times)
-    await this.#collector.post(await this.#collector.encode(request), this.#over.signal)
+    await collector.post(await collector.encode(request), over.signal)
+  }
+
+  const timer = setInterval(() => {
+    // One push at a time: a slow collector gets fewer.
+    running ??= push().finally(() => {
+      running = null
+    })
+  }, pushed.interval_ms)
+  // The timer must not keep the process alive: the shutdown pushes once more.
+  timer.unref()
+  return {
+    /** Pushes once more, within two seconds. Never rejects. */
+    async stop(): Promise<void> {
+      clearInterval(timer)
+      const late = setTimeout(() => over.abort(), FLUSH_MS)
+      await running
+      await push()
+      clearTimeout(late)
+    },
   }
 }

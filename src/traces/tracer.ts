@@ -1,9 +1,9 @@
 import type { Tracing } from "../config/tracing.ts"
 import type { TraceContext } from "../wire/trace-context.ts"
-import { Exporter, type ExporterOptions } from "./exporter.ts"
+import { type ExporterOptions, spanExporter } from "./exporter.ts"
 import { originOf } from "./origin.ts"
 import { newSpanId, newTraceId, RecordedTrace } from "./recorded.ts"
-import { type Answered, passedOn, type Trace, type Tracer } from "./trace.ts"
+import { passedOn, type Tracer } from "./trace.ts"
 
 interface TracerOptions extends Omit<ExporterOptions, "origin"> {
   /** Null without worker processes. */
@@ -11,32 +11,22 @@ interface TracerOptions extends Omit<ExporterOptions, "origin"> {
 }
 
 /** Records the traces of a process and exports them over OTLP (D54). */
-export class OtlpTracer implements Tracer {
-  readonly #tracing: Tracing
-  readonly #exporter: Exporter
-  readonly #traces = new WeakMap<Request, RecordedTrace>()
-
-  constructor(options: TracerOptions) {
-    this.#tracing = options.tracing
-    this.#exporter = new Exporter({ ...options, origin: originOf(options.tracing.resource, options.worker) })
-  }
-
-  begin(request: Request, request_id: string, context: TraceContext | null): Trace {
-    const trace_id = context?.trace_id ?? newTraceId()
-    if (!isSampled(this.#tracing.sampler, trace_id, context)) {
-      return passedOn(context ?? { trace_id, span_id: newSpanId(), sampled: false, tracestate: null })
-    }
-    const trace = new RecordedTrace(trace_id, context, request_id, (spans) => this.#exporter.add(spans))
-    this.#traces.set(request, trace)
-    return trace
-  }
-
-  answered(request: Request, answer: Answered): void {
-    this.#traces.get(request)?.answered(answer)
-  }
-
-  stop(): Promise<void> {
-    return this.#exporter.stop()
+export function otlpTracer({ worker, ...options }: TracerOptions): Tracer {
+  const { resource, sampler } = options.tracing
+  const exporter = spanExporter({ ...options, origin: originOf(resource, worker) })
+  const traces = new WeakMap<Request, RecordedTrace>()
+  return {
+    begin(request, request_id, context) {
+      const trace_id = context?.trace_id ?? newTraceId()
+      if (!isSampled(sampler, trace_id, context)) {
+        return passedOn(context ?? { trace_id, span_id: newSpanId(), sampled: false, tracestate: null })
+      }
+      const trace = new RecordedTrace(trace_id, context, request_id, exporter.add)
+      traces.set(request, trace)
+      return trace
+    },
+    answered: (request, answer) => traces.get(request)?.answered(answer),
+    stop: exporter.stop,
   }
 }
 

@@ -4,7 +4,7 @@ import { audit } from "../../src/ledger/archive/audit.ts"
 import type { Runner } from "../../src/ledger/database/connection.ts"
 import type { Hold, Labelled } from "../../src/ledger/entries.ts"
 import { restoreBatch } from "../../src/ledger/money/restore.ts"
-import { LabelQueue } from "../../src/ledger/queue/labels.ts"
+import { labelQueue } from "../../src/ledger/queue/labels.ts"
 import { lineOf, parseLine } from "../../src/ledger/queue/spool.ts"
 import { Owners } from "../../src/ledger/queue/standings.ts"
 import { OTHER } from "../../src/ledger/schema/labels.ts"
@@ -34,11 +34,11 @@ const labelled = ({ account_id }: Account, changes: Partial<Labelled> = {}): Lab
   ...changes,
 })
 const nobody = () => {}
-const queue = () => new LabelQueue(connection, nobody)
+const queue = () => labelQueue(connection, nobody)
 /** A queue, and the statements that it asks. */
 function recorded() {
   const { runner, asked } = recording(connection)
-  return { labels: new LabelQueue(Object.assign(Object.create(connection), runner), nobody), asked }
+  return { labels: labelQueue(Object.assign(Object.create(connection), runner), nobody), asked }
 }
 const rowsOf = async (table: "labels" | "end_users", { account_id }: Account) =>
   (
@@ -48,7 +48,7 @@ const rowsOf = async (table: "labels" | "end_users", { account_id }: Account) =>
 describe("D94: equal content has one id", () => {
   test("in every gateway, also when all meet it at once", async () => {
     const account = await db.account(0n)
-    const queues = Array.from({ length: 4 }, () => new LabelQueue(db.connection(), nobody))
+    const queues = Array.from({ length: 4 }, () => labelQueue(db.connection(), nobody))
     const people = ["ann", "bob", "ann"].map((end_user) =>
       labelled(account, { end_user, sent: { team: "a" } }),
     )
@@ -107,7 +107,7 @@ describe("D94: beyond the new combinations of a day", () => {
     const account = await full()
     const known = labelled(account, { sent: { n: "1" } })
     let replaced = 0
-    const labels = new LabelQueue(connection, () => {
+    const labels = labelQueue(connection, () => {
       replaced += 1
     })
     expect((await labels.of(known)).tags).toEqual({ n: "1" })
@@ -131,7 +131,7 @@ describe("D94: beyond the new combinations of a day", () => {
         return Number(row?.entries)
       }
       const run: Runner["run"] = ({ text }, values) => transaction.unsafe(text, [...values])
-      const labels = new LabelQueue(Object.assign(Object.create(connection), { run }), nobody)
+      const labels = labelQueue(Object.assign(Object.create(connection), { run }), nobody)
       const news = Array.from({ length: 30 }, (_, at) => newOf(account, at))
       const found = await Promise.all(
         [...news, labelled(other, { end_user: "ann" })].map((each) => labels.of(each)),

@@ -1,5 +1,5 @@
 import { connect } from "../../src/ledger/database/address.ts"
-import { DatabaseSession } from "../../src/ledger/database/connection.ts"
+import { openSession } from "../../src/ledger/database/connection.ts"
 
 /** Prints, as JSON, what each URL of the command line gives with both drivers: whether it is encrypted, or the error's message. */
 
@@ -9,7 +9,7 @@ const said = (error: unknown) => (error instanceof Error ? error.message : Strin
 const results = []
 for (const url of process.argv.slice(2)) {
   const client = connect({ url }, { max: 1 })
-  const session = new DatabaseSession({ url }, { prepare: true, onClose: () => {} })
+  const session = openSession({ url }, true, () => {})
   const answers = [client.unsafe(IS_ENCRYPTED), session.query(IS_ENCRYPTED, [])]
   results.push(await Promise.all(answers.map((answer) => answer.then(([row]) => row?.ssl, said))))
   await Promise.all([client.end(), session.end()])

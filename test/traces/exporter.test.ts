@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test"
-import { Exporter } from "../../src/traces/exporter.ts"
+import { spanExporter } from "../../src/traces/exporter.ts"
 import type { TraceSpan } from "../../src/traces/otlp.ts"
 import { newSpanId, newTraceId } from "../../src/traces/recorded.ts"
 import { untilIs } from "../support/gateway.ts"
@@ -16,7 +16,7 @@ afterEach(() => collector.stop())
 function exporting(env: Readonly<Record<string, string>> = {}, url = collector.url) {
   const told: string[] = []
   const counts = { exported: 0, queue_full: 0, refused: 0, unreachable: 0 }
-  const exporter = new Exporter({
+  const exporter = spanExporter({
     tracing: tracing({ url }, env),
     origin: { resource: {}, scope: { name: "tollgate", version: "0" } },
     exported: (count) => {

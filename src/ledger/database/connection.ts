@@ -7,60 +7,40 @@ import type { Row, Statement, StatementValues } from "./statement.ts"
 
 const CONNECT_S = 3
 
-interface SessionOptions {
-  /** True if statements keep their plans under a name. Some transaction poolers do not allow it. */
-  readonly prepare: boolean
-  /** Called when the connection is lost, was ended, or could not be made. No query may follow. */
-  onClose(): void
-}
+type DatabaseSession = ReturnType<typeof openSession>
 
-/** A connection of Bun's driver, which costs less CPU than postgres.js. Without a primary, a query rejects (`NoPrimary`). */
-export class DatabaseSession {
-  readonly #address: Address
-  readonly #options: SessionOptions
-  #client: SQL | Promise<SQL> | null = null
-  #closed = false
-
-  constructor(address: Address, options: SessionOptions) {
-    this.#address = address
-    this.#options = options
+/**
+ * A connection of Bun's driver, which costs less CPU than postgres.js. Without a primary, a query rejects (`NoPrimary`). `prepare`: true if
+ * statements keep their plans under a name. Some transaction poolers do not allow it. `onClose` is called when the connection is
+ * lost, was ended, or could not be made. No query may follow.
+ */
+export function openSession(address: Address, prepare: boolean, onClose: () => void) {
+  let client: SQL | Promise<SQL> | null = null
+  let is_closed = false
+  const close = () => {
+    is_closed = true
+    onClose()
   }
 
-  /** The server runs statements in the order of these calls, and does not wait until an answer was read. */
-  async query(text: string, values: StatementValues): Promise<readonly Row[]> {
-    if (this.#closed) throw Object.assign(new Error("the session is closed"), { code: "SESSION_CLOSED" })
-    this.#client ??= this.#open()
-    const client = this.#client instanceof SQL ? this.#client : await this.#client
-    return await client.unsafe<readonly Row[]>(text, [...values])
-  }
-
-  /** Closes the connection: now, so that queries in flight reject, or after its last answer. */
-  async end(when: "now" | "after its last answer" = "now"): Promise<void> {
-    this.#closed = true
-    const client = await Promise.resolve(this.#client).catch(() => null)
-    await client?.close(when === "now" ? { timeout: 0 } : {})
-  }
-
-  #open(): SQL | Promise<SQL> {
-    const address = this.#address
+  function open(): SQL | Promise<SQL> {
     const has_hosts = "url" in address && asksForPrimary(address.url)
-    return has_hosts ? this.#openPrimary(Hosts.of(address.url)) : this.#connect(address)
+    return has_hosts ? openPrimary(Hosts.of(address.url)) : connectTo(address)
   }
 
-  async #openPrimary(hosts: Hosts): Promise<SQL> {
+  async function openPrimary(hosts: Hosts): Promise<SQL> {
     try {
       const host = await hosts.primary()
-      const client = this.#connect({ ...this.#address, url: host.url })
-      hosts.connected({ host, end: () => void client.close({ timeout: 0 }), isClosed: () => this.#closed })
-      return client
+      const made = connectTo({ ...address, url: host.url })
+      hosts.connected({ host, end: () => void made.close({ timeout: 0 }), isClosed: () => is_closed })
+      return made
     } catch (error) {
-      this.#onClose()
+      close()
       throw error
     }
   }
 
-  #connect(address: Address): SQL {
-    const options = optionsOf(address)
+  function connectTo(one: Address): SQL {
+    const options = optionsOf(one)
     // The URL is a separate argument, because otherwise Bun reads one from the environment.
     return new SQL("postgres://", {
       ...options,
@@ -68,14 +48,25 @@ export class DatabaseSession {
       max: 1,
       maxLifetime: 0,
       connectionTimeout: CONNECT_S,
-      prepare: this.#options.prepare && options.prepare !== false,
-      onclose: () => this.#onClose(),
+      prepare: prepare && options.prepare !== false,
+      onclose: close,
     })
   }
 
-  #onClose(): void {
-    this.#closed = true
-    this.#options.onClose()
+  return {
+    /** The server runs statements in the order of these calls, and does not wait until an answer was read. */
+    async query(text: string, values: StatementValues): Promise<readonly Row[]> {
+      if (is_closed) throw Object.assign(new Error("the session is closed"), { code: "SESSION_CLOSED" })
+      client ??= open()
+      const made = client instanceof SQL ? client : await client
+      return await made.unsafe<readonly Row[]>(text, [...values])
+    },
+    /** Closes the connection: now, so that queries in flight reject, or after its last answer. */
+    async end(when: "now" | "after its last answer" = "now"): Promise<void> {
+      is_closed = true
+      const made = await Promise.resolve(client).catch(() => null)
+      await made?.close(when === "now" ? { timeout: 0 } : {})
+    },
   }
 }
 
@@ -230,10 +221,7 @@ export class DatabaseConnection implements Runner {
   /** A session does not connect again, because the primary may be another host by then. */
   #open(): DatabaseSession {
     this.#made = false
-    const session: DatabaseSession = new DatabaseSession(this.#address, {
-      prepare: this.#prepare,
-      onClose: () => this.#replace(session),
-    })
+    const session: DatabaseSession = openSession(this.#address, this.#prepare, () => this.#replace(session))
     return session
   }
 }

@@ -6,8 +6,7 @@ import { errorCode } from "./database-errors.ts"
 import { withDeadline } from "./deadline.ts"
 import { readUnfit } from "./fitness.ts"
 import { migrate } from "./migration.ts"
-import { DatabasePool, type PoolOptions } from "./pool.ts"
-import type { Db } from "./statement.ts"
+import { openPool } from "./pool.ts"
 
 /** Connections for operators' queries, separate from those of the calls. */
 const OPERATOR_CONNECTIONS = 4
@@ -19,37 +18,25 @@ const UNUSED_S = 60
 /** SQLSTATE by which a pooler refuses an unknown setting. */
 const SETTING_REFUSED = "08P01"
 
-export class Database {
-  readonly #address: Address
-  readonly #pools: DatabasePool[] = []
-  readonly operators: Db
-  /** For clients that read their own account: receipts, and sums of usage. */
-  readonly receipts: Db
-  readonly sums: Db
-  /** For background work that takes long. */
-  readonly upkeep: Db
+export type Database = ReturnType<typeof databaseAt>
 
-  constructor(address: Address) {
-    this.#address = address
-    this.operators = this.#pool({ max: OPERATOR_CONNECTIONS })
-    this.receipts = this.#pool({ max: RECEIPT_CONNECTIONS, idle_timeout: UNUSED_S })
-    this.sums = this.#pool({ max: SUM_CONNECTIONS, idle_timeout: UNUSED_S })
-    this.upkeep = this.#pool({ max: UPKEEP_CONNECTIONS, idle_timeout: UNUSED_S })
-  }
-
-  /** A connection for a caller that sends one statement at a time. */
-  connection(watch?: Watch): DatabaseConnection {
-    return new DatabaseConnection(this.#address, watch)
-  }
-
-  async close(): Promise<void> {
-    await Promise.all(this.#pools.map((pool) => pool.end()))
-  }
-
-  #pool(options: PoolOptions): Db {
-    const pool = new DatabasePool(this.#address, options)
-    this.#pools.push(pool)
-    return pool.database
+function databaseAt(address: Address) {
+  const operators = openPool(address, { max: OPERATOR_CONNECTIONS })
+  const receipts = openPool(address, { max: RECEIPT_CONNECTIONS, idle_timeout: UNUSED_S })
+  const sums = openPool(address, { max: SUM_CONNECTIONS, idle_timeout: UNUSED_S })
+  const upkeep = openPool(address, { max: UPKEEP_CONNECTIONS, idle_timeout: UNUSED_S })
+  return {
+    operators: operators.database,
+    /** For clients that read their own account: receipts, and sums of usage. */
+    receipts: receipts.database,
+    sums: sums.database,
+    /** For background work that takes long. */
+    upkeep: upkeep.database,
+    /** A connection for a caller that sends one statement at a time. */
+    connection: (watch?: Watch) => new DatabaseConnection(address, watch),
+    async close(): Promise<void> {
+      await Promise.all([operators, receipts, sums, upkeep].map((pool) => pool.end()))
+    },
   }
 }
 
@@ -91,7 +78,7 @@ async function namesClash(address: Address): Promise<boolean> {
 }
 
 async function alignedDatabase(address: Address): Promise<Database> {
-  const database = new Database(address)
+  const database = databaseAt(address)
   try {
     const sent_ms = Date.now()
     const [row] = await database.operators.execute<{ now_ms: number }>(

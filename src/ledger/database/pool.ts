@@ -1,6 +1,7 @@
 import { drizzle, type PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import type { Sql } from "postgres"
 import { type Address, connect, inSchema } from "./address.ts"
+import type { Db } from "./statement.ts"
 
 export interface PoolOptions {
   readonly max: number
@@ -12,55 +13,47 @@ export interface PoolOptions {
 const LAST_S = 2
 
 /** Connections for occasional queries. When one is lost all are replaced: the driver loses later statements. */
-export class DatabasePool {
-  readonly #address: Address
-  readonly #options: PoolOptions
-  #client: Sql
-  #current: PostgresJsDatabase
-  #ended = false
-  /** Sends every statement to the pool's current connections. */
-  readonly database: PostgresJsDatabase
+export function openPool(address: Address, options: PoolOptions) {
+  let client = open()
+  let current = bind()
+  let is_ended = false
 
-  constructor(address: Address, options: PoolOptions) {
-    this.#address = address
-    this.#options = options
-    this.#client = this.#open()
-    this.#current = this.#bind()
-    this.database = new Proxy(this.#current, {
-      get: (_, name) => {
-        const value: unknown = Reflect.get(this.#current, name)
-        return typeof value === "function" ? value.bind(this.#current) : value
-      },
-    })
+  function giveUp(lost: Sql): void {
+    if (is_ended || lost !== client) return
+    client = open()
+    current = bind()
+    void lost.end({ timeout: LAST_S })
   }
 
-  async end(): Promise<void> {
-    this.#ended = true
-    await this.#client.end({ timeout: 1 })
-  }
-
-  #giveUp(client: Sql): void {
-    if (this.#ended || client !== this.#client) return
-    this.#client = this.#open()
-    this.#current = this.#bind()
-    void client.end({ timeout: LAST_S })
-  }
-
-  #bind(): PostgresJsDatabase {
-    const client = this.#client
-    return drizzle(this.#address.schema === undefined ? client : forSchema(client, this.#address))
+  function bind(): PostgresJsDatabase {
+    return drizzle(address.schema === undefined ? client : forSchema(client, address))
   }
 
   /** Connects at the first statement. No backoff, because a statement waits for the connection. */
-  #open(): Sql {
-    const client: Sql = connect(this.#address, {
-      ...this.#options,
+  function open(): Sql {
+    const made: Sql = connect(address, {
+      ...options,
       max_lifetime: 0,
       backoff: () => 0,
       onnotice: () => {},
-      onclose: () => this.#giveUp(client),
+      onclose: () => giveUp(made),
     })
-    return client
+    return made
+  }
+
+  /** Sends every statement to the pool's current connections. */
+  const database: Db = new Proxy(current, {
+    get: (_, name) => {
+      const value: unknown = Reflect.get(current, name)
+      return typeof value === "function" ? value.bind(current) : value
+    },
+  })
+  return {
+    database,
+    async end(): Promise<void> {
+      is_ended = true
+      await client.end({ timeout: 1 })
+    },
   }
 }
 

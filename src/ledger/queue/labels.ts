@@ -110,92 +110,61 @@ interface InternedCall extends Interned {
 }
 
 /** The labels of calls, interned in one database (D94). */
-export class LabelQueue {
-  readonly #queue: BatchQueue<Labelled, InternedCall | null>
-  readonly #onReplaced: () => void
-  readonly #known = new Map<string, Interned & { readonly until_ms: number }>()
-  #known_characters = 0
+export function labelQueue(connection: DatabaseConnection, onReplaced: () => void) {
+  const queue = new BatchQueue<Labelled, InternedCall | null>(
+    connection,
+    { accountOf: ({ account_id }) => account_id, run: intern },
+    { limit: QUEUE_LIMIT },
+  )
+  const known = new Map<string, Interned & { readonly until_ms: number }>()
+  let known_characters = 0
   /** Accounts that have had their new combinations of this day, and until when that is believed. */
-  readonly #full = new Map<string, number>()
+  const full = new Map<string, number>()
 
-  constructor(connection: DatabaseConnection, onReplaced: () => void) {
-    this.#queue = new BatchQueue(
-      connection,
-      {
-        accountOf: ({ account_id }) => account_id,
-        run: (runner, requested) => this.#intern(runner, requested),
-      },
-      { limit: QUEUE_LIMIT },
-    )
-    this.#onReplaced = onReplaced
-  }
-
-  /** Rejects with `LedgerUnavailable` or `LedgerBusy`. */
-  of(labelled: Labelled): Labels | Promise<Labels> {
-    return this.#knownOf(contentOf(labelled))?.labels ?? this.#read(labelled)
-  }
-
-  forget(end_user_id: string): void {
-    for (const [name, { labels }] of this.#known) if (labels.end_user_id === end_user_id) this.#drop(name)
-  }
-
-  /** Writes what it knows again, to a database that may have lost commits (D73). */
-  async writeAgain(connection: Runner): Promise<void> {
-    const rows = [...this.#known.values()].map(({ labels, content }) => ({ ...content, ...labels }))
-    for (let at = 0; at < rows.length; at += CHUNK) {
-      const chunk = rows.slice(at, at + CHUNK)
-      await connection.run(addAgain, [jsonOf(chunk)], STATEMENT_MS * 5, chunk.length)
-    }
-  }
-
-  stop(): void {
-    this.#queue.stop()
-  }
-
-  async #read(labelled: Labelled): Promise<Labels> {
-    const answered = await this.#queue.submitForCaller(labelled, ANSWER_MS)
+  async function read(labelled: Labelled): Promise<Labels> {
+    const answered = await queue.submitForCaller(labelled, ANSWER_MS)
     if (answered === null) throw new LedgerUnavailable("the labels of the call could not be written")
-    if (answered.is_replaced) this.#onReplaced()
+    if (answered.is_replaced) onReplaced()
     return answered.labels
   }
 
-  #knownOf(content: Content): Interned | null {
-    const known = this.#known.get(nameOf(content))
-    return known !== undefined && performance.now() < known.until_ms ? known : null
+  function knownOf(content: Content): Interned | null {
+    const found = known.get(nameOf(content))
+    return found !== undefined && performance.now() < found.until_ms ? found : null
   }
 
   /** By what it is, not by what a client has sent instead: beyond the bound that would be a new text for each call. */
-  #remember({ labels: { id, end_user_id }, content }: Interned): void {
+  function remember({ labels: { id, end_user_id }, content }: Interned): void {
     const name = nameOf(content)
-    this.#drop(name)
-    for (const oldest of this.#known.keys()) {
-      const characters = this.#known_characters + name.length
-      if (this.#known.size < KNOWN_LIMIT && characters <= KNOWN_CHARACTERS) break
-      this.#drop(oldest)
+    drop(name)
+    for (const oldest of known.keys()) {
+      const characters = known_characters + name.length
+      if (known.size < KNOWN_LIMIT && characters <= KNOWN_CHARACTERS) break
+      drop(oldest)
     }
     const copy = copyOf(content)
-    this.#known.set(name, {
+    known.set(name, {
       labels: { id, end_user_id, tags: copy.tags },
       content: copy,
       until_ms: performance.now() + KNOWN_MS,
     })
-    this.#known_characters += name.length
+    known_characters += name.length
   }
 
-  #drop(name: string): void {
-    if (this.#known.delete(name)) this.#known_characters -= name.length
+  function drop(name: string): void {
+    if (known.delete(name)) known_characters -= name.length
   }
 
-  #isFull(account_id: string): boolean {
-    const until_ms = this.#full.get(account_id)
+  function isFull(account_id: string): boolean {
+    const until_ms = full.get(account_id)
     if (until_ms === undefined || performance.now() < until_ms) return until_ms !== undefined
-    this.#full.delete(account_id)
+    full.delete(account_id)
     return false
   }
 
   /** Null for a combination that could not be added: its account moves. */
-  async #intern(
-    connection: Runner,
+  async function intern(
+    runner: Runner,
     requested: readonly Labelled[],
   ): Promise<readonly (InternedCall | null)[]> {
     const wanted = requested.map((labelled) => ({ content: contentOf(labelled), is_replaced: false }))
@@ -203,25 +172,25 @@ export class LabelQueue {
     for (let round = 0; round < ROUNDS; round += 1) {
       const open = wanted.flatMap(({ content, is_replaced }, ordinal) =>
         found[ordinal] === null
-          ? [{ ordinal, ...content, is_counted: !is_replaced && !this.#isFull(content.account_id) }]
+          ? [{ ordinal, ...content, is_counted: !is_replaced && !isFull(content.account_id) }]
           : [],
       )
-      const rows = await connection.run(find, [jsonOf(open)], STATEMENT_MS, open.length)
+      const rows = await runner.run(find, [jsonOf(open)], STATEMENT_MS, open.length)
       for (const row of rows) {
         const ordinal = intOf(row, "ordinal")
         const one = wanted[ordinal]
         const labelled = requested[ordinal]
         if (one === undefined || labelled === undefined) throw new Error("the database found other labels")
         const { content } = one
-        if (row.is_full === true) this.#full.set(content.account_id, performance.now() + FULL_MS)
+        if (row.is_full === true) full.set(content.account_id, performance.now() + FULL_MS)
         if (row.id !== null) {
           found[ordinal] = { labels: labelsOf(row, content), ...one }
-          this.#remember(found[ordinal])
-        } else if (!one.is_replaced && this.#isFull(content.account_id)) {
+          remember(found[ordinal])
+        } else if (!one.is_replaced && isFull(content.account_id)) {
           const other = { content: replaced(labelled), is_replaced: true }
-          const known = this.#knownOf(other.content)
+          const same = knownOf(other.content)
           wanted[ordinal] = other
-          if (known !== null) found[ordinal] = { ...known, is_replaced: true }
+          if (same !== null) found[ordinal] = { ...same, is_replaced: true }
         }
       }
       const missing = wanted.filter((_, position) => found[position] === null)
@@ -231,9 +200,28 @@ export class LabelQueue {
         id: randomId(),
         end_user_id: content.subject === null ? null : nextId(),
       }))
-      await connection.run(add, [jsonOf(rows_to_add)], STATEMENT_MS, missing.length)
+      await runner.run(add, [jsonOf(rows_to_add)], STATEMENT_MS, missing.length)
     }
     return found
+  }
+
+  return {
+    /** Rejects with `LedgerUnavailable` or `LedgerBusy`. */
+    of(labelled: Labelled): Labels | Promise<Labels> {
+      return knownOf(contentOf(labelled))?.labels ?? read(labelled)
+    },
+    forget(end_user_id: string): void {
+      for (const [name, { labels }] of known) if (labels.end_user_id === end_user_id) drop(name)
+    },
+    /** Writes what it knows again, to a database that may have lost commits (D73). */
+    async writeAgain(runner: Runner): Promise<void> {
+      const rows = [...known.values()].map(({ labels, content }) => ({ ...content, ...labels }))
+      for (let at = 0; at < rows.length; at += CHUNK) {
+        const chunk = rows.slice(at, at + CHUNK)
+        await runner.run(addAgain, [jsonOf(chunk)], STATEMENT_MS * 5, chunk.length)
+      }
+    },
+    stop: () => queue.stop(),
   }
 }
 
