@@ -23,7 +23,7 @@ import type { UpstreamBody } from "../wire/statistics.ts"
 import { type Audience, createApp, type Operators, operatorPaths } from "./app.ts"
 import type { Gateway } from "./gateway.ts"
 import { ADMIN_SETTINGS, type Listening, SETTINGS, Server } from "./server.ts"
-import { Shutdown } from "./shutdown.ts"
+import { shutdownOf } from "./shutdown.ts"
 
 /** For a process that shares its port with others: its number, and how to ask all of them. */
 interface WorkerContext {
@@ -153,7 +153,7 @@ function serve(
     read: () => troublesOf(gateway.config, gateway.breakers),
     write: async (seen) => home?.troubles(seen),
   })
-  const shutdown = new Shutdown({
+  const shutdown = shutdownOf({
     server,
     admin_server,
     in_flight,

@@ -28,44 +28,32 @@ interface ShutdownOptions {
  * connections; streams end by themselves until `drain`, then they are cut and settled; exit 0. A second one refuses
  * connections and cuts immediately; exit 1.
  */
-export class Shutdown {
-  readonly #options: ShutdownOptions
-  #signals = 0
-  #began_ms = 0
-  #finished_before = 0
-  #closed: Promise<void> | null = null
-
-  constructor(options: ShutdownOptions) {
-    this.#options = options
-  }
-
-  get begun(): boolean {
-    return this.#signals > 0
-  }
-
-  get #is_forced(): boolean {
-    return this.#signals > 1
-  }
-
-  signal(): void {
-    this.#signals += 1
-    if (this.#signals === 1) this.#exitOnFailure(this.#drain())
-    else if (this.#signals === 2) this.#exitOnFailure(this.#forceStop())
-  }
+export function shutdownOf({
+  server,
+  admin_server,
+  in_flight,
+  log,
+  limits,
+  closeLedger,
+  exit,
+}: ShutdownOptions) {
+  let signals = 0
+  let began_ms = 0
+  let finished_before = 0
+  let closed: Promise<void> | null = null
 
   /** Ends the process even if the shutdown fails. */
-  #exitOnFailure(ending: Promise<void>): void {
+  function exitOnFailure(ending: Promise<void>): void {
     ending.catch((error: unknown) => {
-      this.#options.log.error({ err: error }, "shutdown failed")
-      this.#options.exit(1)
+      log.error({ err: error }, "shutdown failed")
+      exit(1)
     })
   }
 
-  async #drain(): Promise<void> {
-    const { server, in_flight, log, exit } = this.#options
-    const { ready_delay_ms, drain_ms } = this.#options.limits()
-    this.#began_ms = performance.now()
-    this.#finished_before = in_flight.ended.finished
+  async function drain(): Promise<void> {
+    const { ready_delay_ms, drain_ms } = limits()
+    began_ms = performance.now()
+    finished_before = in_flight.ended.finished
     log.info(
       { calls: in_flight.size },
       "draining: waiting for calls in progress; a second signal stops them immediately",
@@ -73,58 +61,62 @@ export class Shutdown {
     server.announceClose()
     await Bun.sleep(ready_delay_ms)
     server.refuseConnections()
-    await Promise.race([this.#answered(), Bun.sleep(drain_ms)])
-    if (this.#is_forced) return
-    this.#cut()
+    await Promise.race([answered(), Bun.sleep(drain_ms)])
+    if (signals > 1) return
+    in_flight.cut()
     await in_flight.idle()
-    await Promise.race([this.#answered(), Bun.sleep(FLUSH_MS)])
+    await Promise.race([answered(), Bun.sleep(FLUSH_MS)])
     await server.close()
-    await this.#closeToOperators()
-    await this.#closeLedger()
-    if (this.#is_forced) return
-    this.#logCompletion("drained")
+    await closeToOperators()
+    await close()
+    if (signals > 1) return
+    logCompletion("drained")
     exit(0)
   }
 
   /** Resolves when no call runs and every answer is sent. */
-  async #answered(): Promise<void> {
-    await this.#options.in_flight.idle()
-    await allSent(this.#options.server)
+  async function answered(): Promise<void> {
+    await in_flight.idle()
+    await allSent(server)
   }
 
   /** Answers the requests of operators that are open, for at most `FLUSH_MS`, and closes their listener. */
-  async #closeToOperators(): Promise<void> {
-    const { admin_server } = this.#options
+  async function closeToOperators(): Promise<void> {
     if (admin_server === null) return
     admin_server.refuseConnections()
     await Promise.race([allSent(admin_server), Bun.sleep(FLUSH_MS)])
     await admin_server.close()
   }
 
-  async #forceStop(): Promise<void> {
-    this.#options.server.refuseConnections()
-    this.#options.admin_server?.refuseConnections()
-    this.#cut()
-    const settled = this.#options.in_flight.idle().then(() => this.#closeLedger())
-    await Promise.race([settled, Bun.sleep(FORCE_MS)])
-    this.#logCompletion("shutdown completed early after a second signal")
-    this.#options.exit(1)
+  async function forceStop(): Promise<void> {
+    server.refuseConnections()
+    admin_server?.refuseConnections()
+    in_flight.cut()
+    await Promise.race([in_flight.idle().then(close), Bun.sleep(FORCE_MS)])
+    logCompletion("shutdown completed early after a second signal")
+    exit(1)
   }
 
-  #logCompletion(what: string): void {
-    const { in_flight, log } = this.#options
+  function logCompletion(what: string): void {
     const { finished, cut } = in_flight.ended
-    const duration_ms = Math.round(performance.now() - this.#began_ms)
-    log.info({ calls_finished: finished - this.#finished_before, calls_cut: cut, duration_ms }, what)
+    const duration_ms = Math.round(performance.now() - began_ms)
+    log.info({ calls_finished: finished - finished_before, calls_cut: cut, duration_ms }, what)
   }
 
-  #closeLedger(): Promise<void> {
-    this.#closed ??= this.#options.closeLedger()
-    return this.#closed
+  function close(): Promise<void> {
+    closed ??= closeLedger()
+    return closed
   }
 
-  #cut(): void {
-    this.#options.in_flight.cut()
+  return {
+    get begun() {
+      return signals > 0
+    },
+    signal(): void {
+      signals += 1
+      if (signals === 1) exitOnFailure(drain())
+      else if (signals === 2) exitOnFailure(forceStop())
+    },
   }
 }
 

@@ -1,14 +1,14 @@
 import { expect, test } from "bun:test"
 import { LedgerBusy } from "../../src/ledger/entries.ts"
-import { AccountTurns } from "../../src/ledger/reports/account-turns.ts"
+import { accountTurns } from "../../src/ledger/reports/account-turns.ts"
 
 test("D78 accounts take turns, so many questions at a time", async () => {
-  const turns = new AccountTurns(2, 32)
+  const inTurn = accountTurns(2, 32)
   const order: string[] = []
   let asked = 0
   let most_asked = 0
   const ask = (name: string) =>
-    turns.ask(name.charAt(0), async () => {
+    inTurn(name.charAt(0), async () => {
       order.push(name)
       asked += 1
       most_asked = Math.max(most_asked, asked)
@@ -21,23 +21,23 @@ test("D78 accounts take turns, so many questions at a time", async () => {
 })
 
 test("an account has an eighth of the places, and gets one back when its question ends, in whatever way", async () => {
-  const turns = new AccountTurns(1, 16)
+  const ask = accountTurns(1, 16)
   const { promise, reject } = Promise.withResolvers<never>()
-  const failing = [turns.ask("a", () => promise), turns.ask("a", async () => "asked")]
-  await expect(turns.ask("a", async () => "no")).rejects.toBeInstanceOf(LedgerBusy)
-  const another = turns.ask("b", async () => "another")
+  const failing = [ask("a", () => promise), ask("a", async () => "asked")]
+  await expect(ask("a", async () => "no")).rejects.toBeInstanceOf(LedgerBusy)
+  const another = ask("b", async () => "another")
   reject(new Error("failed"))
   await expect(failing[0]).rejects.toThrow("failed")
   expect(await failing[1]).toBe("asked")
   expect(await another).toBe("another")
-  expect(await turns.ask("a", async () => "again")).toBe("again")
+  expect(await ask("a", async () => "again")).toBe("again")
 })
 
 test("all places together are bounded", async () => {
-  const turns = new AccountTurns(1, 8)
+  const ask = accountTurns(1, 8)
   const { promise, resolve } = Promise.withResolvers<string>()
-  const waiting = Array.from({ length: 8 }, (_, account) => turns.ask(String(account), () => promise))
-  await expect(turns.ask("another", () => promise)).rejects.toBeInstanceOf(LedgerBusy)
+  const waiting = Array.from({ length: 8 }, (_, account) => ask(String(account), () => promise))
+  await expect(ask("another", () => promise)).rejects.toBeInstanceOf(LedgerBusy)
   resolve("answer")
   expect(await Promise.all(waiting)).toEqual(Array.from({ length: 8 }, () => "answer"))
 })

@@ -9,7 +9,7 @@ import type { Page } from "../database/page.ts"
 import type { Span } from "../database/span.ts"
 import type { Db } from "../database/statement.ts"
 import type { Labelled, Owner } from "../entries.ts"
-import { AccountTurns, DEADLINE_MS } from "./account-turns.ts"
+import { accountTurns, DEADLINE_MS } from "./account-turns.ts"
 import { type CallFilter, type CallRecord, getCallOf, listCalls } from "./calls.ts"
 import { firstFound, mergePages } from "./merge.ts"
 import { accountStatement, addStatements } from "./statement.ts"
@@ -43,16 +43,16 @@ export interface Holder {
 export type ClientReports = ReturnType<typeof openClientReports>
 
 export function openClientReports(shards: readonly Pick<Database, "receipts" | "sums">[]) {
-  const sums_turns = new AccountTurns(SUM_CONNECTIONS, MOST_REPORTS)
+  const askSums = accountTurns(SUM_CONNECTIONS, MOST_REPORTS)
   const receipts_of = shards.map(({ receipts }) => {
-    const turns = new AccountTurns(RECEIPT_CONNECTIONS, MOST_RECEIPTS)
+    const inTurn = accountTurns(RECEIPT_CONNECTIONS, MOST_RECEIPTS)
     return <Answer>(account_id: string, ask: (receipts: Db) => Promise<Answer>) =>
-      turns.ask(account_id, () => ask(receipts))
+      inTurn(account_id, () => ask(receipts))
   })
   const all = <Answer>(account_id: string, ask: (receipts: Db) => Promise<Answer>) =>
     receipts_of.map((read) => read(account_id, ask))
   const sumAll = <Answer>(account_id: string, ask: (sums: Db) => Promise<Answer>) =>
-    sums_turns.ask(account_id, () => Promise.all(shards.map(({ sums }) => ask(sums))))
+    askSums(account_id, () => Promise.all(shards.map(({ sums }) => ask(sums))))
   const own = <Answer>(
     { shard, account_id }: Owner,
     ask: (receipts: Db) => Promise<Answer>,
@@ -90,7 +90,7 @@ export function openClientReports(shards: readonly Pick<Database, "receipts" | "
         }),
       )
       const span = { ...range, account_ids: [account_id] }
-      return sums_turns.ask(account_id, () => usageOf(sources, span, most, take, DEADLINE_MS))
+      return askSums(account_id, () => usageOf(sources, span, most, take, DEADLINE_MS))
     },
     /** The calls of the account, newest first (D104). */
     calls: async (account_id: string, filter: CallFilter, page: Page) =>
