@@ -5,7 +5,7 @@ import { allOf, Batch, names, of, type Row, statement, textOf } from "../databas
 import { e, h } from "../schema/aliases.ts"
 import { idempotency } from "../schema/claims.ts"
 import { checkpoints, ends, holds } from "../schema/tables.ts"
-import { lockPayers, moveSums } from "./end-exact.ts"
+import { insertEnds, lockPayers, moveSums } from "./end-exact.ts"
 import { changeDue } from "./grants.ts"
 
 const STATEMENT_MS = 5_000
@@ -31,7 +31,7 @@ export const expire = statement(
   "expire",
   sql`
 WITH requested AS MATERIALIZED (
-  SELECT hold.*, coalesce(seen.terms_id, hold.held_terms_id) AS terms_id, coalesce(seen.charge_nano, 0) AS charge_nano, coalesce(seen.basis, 'none') AS basis, ${allOf("seen", ...usage)}
+  SELECT hold.*, coalesce(seen.terms_id, hold.held_terms_id) AS sold_at, coalesce(seen.charge_nano, 0) AS charge_nano, coalesce(seen.basis, 'none') AS basis, ${allOf("seen", ...usage)}
   FROM (SELECT DISTINCT ${names(holds.id)} FROM ${batch.relation}) x CROSS JOIN LATERAL (
     SELECT ${h.id}, ${h.account_id}, ${h.key_id}, ${h.amount_nano}, ${h.price_multiplier_bp}, ${h.held_at},
       ${h.terms_id} AS held_terms_id, ${h.group_path}, ${h.labels_id}, ${h.held_tokens} FROM ${holds} ${h}
@@ -39,25 +39,12 @@ WITH requested AS MATERIALIZED (
   LEFT JOIN LATERAL (
     SELECT ${p.charge_nano}, ${p.basis}, ${p.prompt_tokens}, ${p.cached_tokens}, ${p.completion_tokens}, ${p.buckets}, ${p.terms_id}
     FROM ${checkpoints} ${p} WHERE ${p.id} = hold.id OFFSET 0) seen ON true
-), ${lockPayers}, ended AS (
-  INSERT INTO ${ends} (${names(
-    ends.id,
-    ends.account_id,
-    ends.key_id,
-    ends.price_multiplier_bp,
-    ends.terms_id,
-    ends.charge_nano,
-    ends.basis,
-    ...usage,
-    ends.freed_nano,
-    ends.outcome,
-    ends.ending,
-    ends.failure,
-    ends.notes,
-  )})
-  SELECT ${allOf("q", ends.id, ends.account_id, ends.key_id, ends.price_multiplier_bp, ends.terms_id, ends.charge_nano, ends.basis, ...usage)},
-    q.amount_nano, 'expired', 'gateway_lost', 'gateway_lost', CASE WHEN q.charge_nano > q.amount_nano THEN ARRAY['overage'] END
-  FROM requested q JOIN payers y ON y.id = q.account_id AND NOT y.is_stale AND NOT y.grants_due ORDER BY q.id
+), ${lockPayers}, due AS MATERIALIZED (
+  SELECT q.*, 'expired'::tollgate.end_outcome AS outcome, 'gateway_lost'::tollgate.ending AS ending, 'gateway_lost'::tollgate.failure AS failure,
+    NULL::int AS ttft_ms, NULL::int AS duration_ms, NULL AS details, CASE WHEN q.charge_nano > q.amount_nano THEN ARRAY['overage'] END AS notes
+  FROM requested q JOIN payers y ON y.id = q.account_id AND NOT y.is_stale AND NOT y.grants_due
+), ended AS (
+  ${insertEnds} ORDER BY d.id
   ON CONFLICT (id) DO NOTHING RETURNING ${names(ends.id)}
 ), forgotten AS (
   DELETE FROM ${checkpoints} ${p} WHERE ${p.id} = ANY (ARRAY(SELECT id FROM ended))
