@@ -6,7 +6,7 @@ import type { AdminAddress, Config } from "../config/config.ts"
 import type { PushedMetrics } from "../config/pushed-metrics.ts"
 import type { Tracing } from "../config/tracing.ts"
 import { Deliveries } from "../events/deliveries.ts"
-import { TroubleWatch } from "../events/trouble-watch.ts"
+import { watchTroubles } from "../events/trouble-watch.ts"
 import { databaseAnswer } from "../ledger/database/database.ts"
 import { type Ledger, openLedger } from "../ledger/ledger.ts"
 import type { ShardDatabase } from "../ledger/shards.ts"
@@ -149,10 +149,10 @@ function serve(
   const { server, admin_server } = listen(gateway, operators, options)
   const deliveries = new Deliveries({ queues: ledger.sinks, log, sent: metrics.eventSent })
   const [home] = ledger.sinks
-  const troubles = new TroubleWatch({
-    read: () => troublesOf(gateway.config, gateway.breakers),
-    write: async (seen) => home?.troubles(seen),
-  })
+  const troubles = watchTroubles(
+    () => troublesOf(gateway.config, gateway.breakers),
+    async (seen) => home?.troubles(seen),
+  )
   const shutdown = shutdownOf({
     server,
     admin_server,

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, expect, test } from "bun:test"
 import { sql } from "drizzle-orm"
-import { TroubleWatch } from "../../src/events/trouble-watch.ts"
+import { watchTroubles } from "../../src/events/trouble-watch.ts"
 import { nextId } from "../../src/id.ts"
 import { alertLowBalances, noteTroubles } from "../../src/ledger/feed/alerts.ts"
 import { gateways } from "../../src/ledger/schema/tables.ts"
@@ -107,12 +107,10 @@ test("D96: an upstream is told to be down and up once, at most once in a minute"
 test("a process tells troubles while they last and after, and otherwise once in a minute", async () => {
   let is_on = false
   const told: (readonly boolean[])[] = []
-  const watch = new TroubleWatch({
-    read: () => [down(is_on), refused(false)],
-    write: async (seen) => {
-      told.push(seen.map((each) => each.is_on))
-    },
-  })
+  const watch = watchTroubles(
+    () => [down(is_on), refused(false)],
+    async (seen) => void told.push(seen.map((each) => each.is_on)),
+  )
   const look = async (s: number) => {
     watch.check(s * 1_000)
     await Promise.resolve()
