@@ -197,7 +197,7 @@ export const gateways = ledger.table("gateways", {
   started_at: moment("started_at").notNull().defaultNow(),
 })
 
-/** What calls are sold at. */
+/** The columns of prices and of what they are for. */
 const soldAt = () => ({
   family: text("family").notNull(),
   model: text("model").notNull(),
