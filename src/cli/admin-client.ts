@@ -35,134 +35,110 @@ function withQuery(path: string, query: Query): string {
   return given.length === 0 ? path : `${path}?${new URLSearchParams(given)}`
 }
 
-/** A client of the `/admin` API, over HTTP or directly over the database. */
-export class AdminClient {
-  readonly #target: Target
-  readonly #connection: AdminConnection
-  readonly #base: string
+export type AdminClient = ReturnType<typeof adminClient>
 
-  /** The reason for changes, which the log shows (D102). */
-  readonly #reason: string | undefined
-
-  constructor(target: Target, connection: AdminConnection, reason?: string) {
-    knowFormats()
-    this.#reason = reason
-    this.#target = target
-    this.#connection = connection
-    this.#base = withoutSlashes(connection.base)
-  }
-
-  get<S extends TSchema>(path: string, schema: S, query: Query = {}): Promise<Static<S>> {
-    return this.#ask("GET", withQuery(path, query), schema)
-  }
-
-  /** As `post`, and whether this request made it (201), not an earlier one. */
-  make<S extends TSchema>(path: string, body: object, schema: S) {
-    return this.#answered("POST", path, schema, body)
-  }
-
-  post<S extends TSchema>(path: string, body: object, schema: S): Promise<Static<S>> {
-    return this.#ask("POST", path, schema, body)
-  }
-
-  patch<S extends TSchema>(path: string, body: object, schema: S): Promise<Static<S>> {
-    return this.#ask("PATCH", path, schema, body)
-  }
-
-  async delete(path: string): Promise<void> {
-    await this.#request("DELETE", path, { signal: AbortSignal.timeout(DEADLINE_MS) })
-  }
-
-  /** The lines of JSON of an answer that may take as long as it likes, as they come. */
-  async *lines<S extends TSchema>(path: string, schema: S, query: Query): AsyncGenerator<Static<S>> {
-    const { body } = await this.#request("GET", withQuery(path, query))
-    let rest = ""
-    for await (const chunk of body?.pipeThrough(new TextDecoderStream()) ?? []) {
-      const lines = (rest + chunk).split("\n")
-      rest = lines.pop() ?? ""
-      for (const line of lines) yield this.#checked("GET", path, schema, parseJson(line))
-    }
-    if (rest !== "") yield this.#checked("GET", path, schema, parseJson(rest))
-  }
-
-  close(): Promise<void> {
-    return this.#connection.close()
-  }
-
-  async #ask<S extends TSchema>(...args: [string, string, S, object?]): Promise<Static<S>> {
-    return (await this.#answered(...args)).answer
-  }
-
-  async #answered<S extends TSchema>(method: string, path: string, schema: S, body?: object) {
-    const response = await this.#request(method, path, {
-      signal: AbortSignal.timeout(DEADLINE_MS),
-      ...(body !== undefined && { body: JSON.stringify(body) }),
-    })
-    const answer = await response.json().catch(() => undefined)
-    return { answer: this.#checked(method, path, schema, answer), is_new: response.status === 201 }
-  }
+/** A client of the `/admin` API, over HTTP or directly over the database. `reason`: for changes, which the log shows (D102). */
+function adminClient(target: Target, { token, close, ...connection }: AdminConnection, reason?: string) {
+  knowFormats()
+  const base = withoutSlashes(connection.base)
 
   /** Sends a request, and throws unless it succeeds. */
-  async #request(method: string, path: string, more: RequestInit = {}): Promise<Response> {
+  async function request(method: string, path: string, more: RequestInit = {}): Promise<Response> {
     const headers = {
-      authorization: `Bearer ${this.#connection.token}`,
+      authorization: `Bearer ${token}`,
       "content-type": "application/json",
-      ...(this.#reason !== undefined && { "x-tollgate-reason": encodeURIComponent(this.#reason) }),
+      ...(reason !== undefined && { "x-tollgate-reason": encodeURIComponent(reason) }),
     }
-    const url = `${this.#base}/admin${path}`
-    const response = await this.#send(new Request(url, { method, headers, redirect: "manual", ...more }))
+    const url = `${base}/admin${path}`
+    const response = await send(new Request(url, { method, headers, redirect: "manual", ...more }))
     if (response.ok) return response
-    const reason = this.#reasonOf(response.status, await response.json().catch(() => undefined))
-    throw response.status < 500 ? new CliError(reason) : new UnknownOutcomeError(reason)
+    const words = reasonIn(response.status, await response.json().catch(() => undefined))
+    throw response.status < 500 ? new CliError(words) : new UnknownOutcomeError(words)
   }
 
-  #checked<S extends TSchema>(method: string, path: string, schema: S, answer: unknown): Static<S> {
+  async function send(request: Request): Promise<Response> {
+    try {
+      return await connection.send(request)
+    } catch (error) {
+      if (error instanceof CliError) throw error
+      if (error instanceof Error && "code" in error && UNSENT.includes(error.code))
+        throw new CliError(
+          `no gateway is running at ${base}: start one with "tollgate serve", set another address with --url, or use the database directly with --database`,
+        )
+      const reason = visible(reasonOf(error))
+      throw new UnknownOutcomeError(`no response from the gateway at ${base}: ${reason}`)
+    }
+  }
+
+  /** The message of the error (D16), and what to do if only the command line can know it. */
+  function reasonIn(status: number, answer: unknown): string {
+    const { message } = objectOf(objectOf(answer).error)
+    if (typeof message !== "string")
+      return `the server at ${base} is not a Tollgate gateway (status ${status})`
+    if (status === 401) return `${visible(message)} ${tokenHint(target)}`
+    if (message !== catalogue.not_found.message) return visible(message)
+    return `the gateway at ${base} has no /admin: its TOLLGATE_ADMIN_TOKEN is not set, or /admin has its own address, which you can set with --url`
+  }
+
+  function checked<S extends TSchema>(method: string, path: string, schema: S, answer: unknown): Static<S> {
     if (Value.Check(schema, answer)) return answer
-    const name = this.#target.kind === "gateway" ? `the gateway at ${this.#base}` : "this Tollgate"
+    const name = target.kind === "gateway" ? `the gateway at ${base}` : "this Tollgate"
     throw new UnknownOutcomeError(
       `${name} returned an unknown response to ${method} /admin${path}: check that it has the same version as this command`,
     )
   }
 
-  async #send(request: Request): Promise<Response> {
-    try {
-      return await this.#connection.send(request)
-    } catch (error) {
-      if (error instanceof CliError) throw error
-      if (error instanceof Error && "code" in error && UNSENT.includes(error.code))
-        throw new CliError(
-          `no gateway is running at ${this.#base}: start one with "tollgate serve", set another address with --url, or use the database directly with --database`,
-        )
-      const reason = visible(reasonOf(error))
-      throw new UnknownOutcomeError(`no response from the gateway at ${this.#base}: ${reason}`)
-    }
+  async function answered<S extends TSchema>(method: string, path: string, schema: S, body?: object) {
+    const response = await request(method, path, {
+      signal: AbortSignal.timeout(DEADLINE_MS),
+      ...(body !== undefined && { body: JSON.stringify(body) }),
+    })
+    const answer = await response.json().catch(() => undefined)
+    return { answer: checked(method, path, schema, answer), is_new: response.status === 201 }
   }
 
-  /** The message of the error (D16), and what to do if only the command line can know it. */
-  #reasonOf(status: number, answer: unknown): string {
-    const { message } = objectOf(objectOf(answer).error)
-    if (typeof message !== "string")
-      return `the server at ${this.#base} is not a Tollgate gateway (status ${status})`
-    if (status === 401) return `${visible(message)} ${this.#tokenHint()}`
-    if (message !== catalogue.not_found.message) return visible(message)
-    return `the gateway at ${this.#base} has no /admin: its TOLLGATE_ADMIN_TOKEN is not set, or /admin has its own address, which you can set with --url`
-  }
+  const ask = async <S extends TSchema>(...args: [string, string, S, object?]) =>
+    (await answered(...args)).answer
 
-  #tokenHint(): string {
-    return this.#target.kind === "gateway" && this.#target.from === "demo"
-      ? "The token of the demo does not belong to the gateway that runs now: set TOLLGATE_ADMIN_TOKEN."
-      : "Set TOLLGATE_ADMIN_TOKEN to the token of this gateway."
+  return {
+    close,
+    get: <S extends TSchema>(path: string, schema: S, query: Query = {}) =>
+      ask("GET", withQuery(path, query), schema),
+    post: <S extends TSchema>(path: string, body: object, schema: S) => ask("POST", path, schema, body),
+    patch: <S extends TSchema>(path: string, body: object, schema: S) => ask("PATCH", path, schema, body),
+    /** As `post`, and whether this request made it (201), not an earlier one. */
+    make: <S extends TSchema>(path: string, body: object, schema: S) => answered("POST", path, schema, body),
+    async delete(path: string): Promise<void> {
+      await request("DELETE", path, { signal: AbortSignal.timeout(DEADLINE_MS) })
+    },
+    /** The lines of JSON of an answer that may take as long as it likes, as they come. */
+    async *lines<S extends TSchema>(path: string, schema: S, query: Query): AsyncGenerator<Static<S>> {
+      const { body } = await request("GET", withQuery(path, query))
+      let rest = ""
+      for await (const chunk of body?.pipeThrough(new TextDecoderStream()) ?? []) {
+        const lines = (rest + chunk).split("\n")
+        rest = lines.pop() ?? ""
+        for (const line of lines) yield checked("GET", path, schema, parseJson(line))
+      }
+      if (rest !== "") yield checked("GET", path, schema, parseJson(rest))
+    },
   }
+}
+
+function tokenHint(target: Target): string {
+  return target.kind === "gateway" && target.from === "demo"
+    ? "The token of the demo does not belong to the gateway that runs now: set TOLLGATE_ADMIN_TOKEN."
+    : "Set TOLLGATE_ADMIN_TOKEN to the token of this gateway."
 }
 
 export async function openAdminClient(target: Target, reason?: string): Promise<AdminClient> {
   if (target.kind === "gateway") {
     const { url, token } = target
-    return new AdminClient(target, { base: url, token, send: fetch, close: async () => {} }, reason)
+    return adminClient(target, { base: url, token, send: fetch, close: async () => {} }, reason)
   }
   // Loaded on demand: a command that uses HTTP starts faster without the database driver and the routes.
   const { openDirectDatabase } = await import("./direct-database.ts")
-  return new AdminClient(target, await openDirectDatabase(target), reason)
+  return adminClient(target, await openDirectDatabase(target), reason)
 }
 
 /** Registers the string formats of the API. TypeBox knows none by itself and rejects values with an unknown format. */

@@ -16,84 +16,70 @@ export type OtlpTarget = Static<typeof OtlpTarget>
 /** A kind of telemetry, as the names of OpenTelemetry's variables have it. */
 type OtlpSignal = "TRACES" | "METRICS"
 
-/** Reads the variables of one kind of telemetry and reports their errors. An empty variable counts as unset. */
-export class OtlpVariables {
-  readonly #signal: OtlpSignal
-  readonly #sources: Sources
-  readonly #report: FaultReport
-
-  constructor(signal: OtlpSignal, sources: Sources, report: FaultReport) {
-    this.#signal = signal
-    this.#sources = sources
-    this.#report = report
-  }
-
-  target(endpoint: string): OtlpTarget {
-    this.oneOf(this.#specific("PROTOCOL"), ["http/json"])
-    return {
-      endpoint,
-      headers: {
-        ...this.#headers("OTEL_EXPORTER_OTLP_HEADERS"),
-        ...this.#headers(`OTEL_EXPORTER_OTLP_${this.#signal}_HEADERS`),
-      },
-      gzip: this.oneOf(this.#specific("COMPRESSION"), ["none", "gzip"]) === "gzip",
-      timeout_ms: this.integer(this.#specific("TIMEOUT"), 10_000),
-      resource: this.#resource(),
-    }
-  }
-
+/** Readers of the variables of one kind of telemetry, which report their errors. An empty variable counts as unset. */
+export function otlpVariables(signal: OtlpSignal, sources: Sources, report: FaultReport) {
   /** The text of a variable; null if it is unset or not as expected. */
-  text(name: string, fits: (text: string) => boolean = () => true, expected = ""): string | null {
-    const { env } = this.#sources
-    const text = (Object.hasOwn(env, name) && env[name]) || null
+  const textIn = (name: string, fits: (text: string) => boolean = () => true, expected = "") => {
+    const text = (Object.hasOwn(sources.env, name) && sources.env[name]) || null
     if (text === null || fits(text)) return text
-    this.#report(name, expected)
+    report(name, expected)
     return null
   }
-
   /** The name of the variable for this kind if it is set, otherwise of the general one. */
-  #specific(what: string): string {
-    const name = `OTEL_EXPORTER_OTLP_${this.#signal}_${what}`
-    return this.text(name) === null ? `OTEL_EXPORTER_OTLP_${what}` : name
+  const specific = (what: string) => {
+    const name = `OTEL_EXPORTER_OTLP_${signal}_${what}`
+    return textIn(name) === null ? `OTEL_EXPORTER_OTLP_${what}` : name
   }
-
-  /** The variable for this kind is a full URL. The general one is a base URL, to which `/v1/traces` or `/v1/metrics` is added. */
-  endpoint(): string | null {
-    const name = this.#specific("ENDPOINT")
-    const isUrl = (text: string) => /^https?:\/\/[^\s/]+/i.test(text) && URL.canParse(text)
-    const text = this.text(name, isUrl, "an address such as http://127.0.0.1:4318")
-    if (text === null || name.includes(this.#signal)) return text
-    return `${withoutSlashes(text)}/v1/${this.#signal.toLowerCase()}`
-  }
-
-  oneOf(name: string, words: readonly string[]): string | null {
+  const oneOf = (name: string, words: readonly string[]) => {
     const expected = words.length === 1 ? `${words[0]}, or to be unset` : `one of ${words.join(", ")}`
-    return this.text(name, (text) => words.includes(text), expected)
+    return textIn(name, (text) => words.includes(text), expected)
   }
-
-  integer(name: string, otherwise: number): number {
+  const integer = (name: string, otherwise: number) => {
     const isCount = (text: string) => /^[1-9]\d{0,8}$/.test(text)
-    return Number(this.text(name, isCount, "an integer from 1 to 999999999") ?? otherwise)
+    return Number(textIn(name, isCount, "an integer from 1 to 999999999") ?? otherwise)
   }
-
-  #headers(name: string): Record<string, string> {
-    const pairs = pairsOf(secretIn(name, this.#sources, this.#report) ?? "")
+  const headers = (name: string): Record<string, string> => {
+    const pairs = pairsOf(secretIn(name, sources, report) ?? "")
     const valid = pairs?.every(
       ([key, value]) => /^[\w!#$%&'*+.^`|~-]+$/.test(key) && /^[\x20-\x7e]*$/.test(value),
     )
     if (pairs !== null && valid) return Object.fromEntries(pairs)
-    this.#report(name, "headers such as api-key=secret,tenant=acme")
+    report(name, "headers such as api-key=secret,tenant=acme")
     return {}
   }
-
-  #resource(): Record<string, string> {
+  const resource = () => {
     const name = "OTEL_RESOURCE_ATTRIBUTES"
-    const pairs = pairsOf(this.text(name) ?? "")
-    if (pairs === null)
-      this.#report(name, "attributes such as deployment.environment.name=production,team=acme")
+    const pairs = pairsOf(textIn(name) ?? "")
+    if (pairs === null) report(name, "attributes such as deployment.environment.name=production,team=acme")
     const attributes = Object.fromEntries(pairs ?? [])
-    const service = this.text("OTEL_SERVICE_NAME") ?? attributes["service.name"] ?? "tollgate"
+    const service = textIn("OTEL_SERVICE_NAME") ?? attributes["service.name"] ?? "tollgate"
     return { ...attributes, "service.name": service }
+  }
+  return {
+    text: textIn,
+    oneOf,
+    integer,
+    /** The variable for this kind is a full URL. The general one is a base URL, to which `/v1/traces` or `/v1/metrics` is added. */
+    endpoint(): string | null {
+      const name = specific("ENDPOINT")
+      const isUrl = (text: string) => /^https?:\/\/[^\s/]+/i.test(text) && URL.canParse(text)
+      const text = textIn(name, isUrl, "an address such as http://127.0.0.1:4318")
+      if (text === null || name.includes(signal)) return text
+      return `${withoutSlashes(text)}/v1/${signal.toLowerCase()}`
+    },
+    target(endpoint: string): OtlpTarget {
+      oneOf(specific("PROTOCOL"), ["http/json"])
+      return {
+        endpoint,
+        headers: {
+          ...headers("OTEL_EXPORTER_OTLP_HEADERS"),
+          ...headers(`OTEL_EXPORTER_OTLP_${signal}_HEADERS`),
+        },
+        gzip: oneOf(specific("COMPRESSION"), ["none", "gzip"]) === "gzip",
+        timeout_ms: integer(specific("TIMEOUT"), 10_000),
+        resource: resource(),
+      }
+    },
   }
 }
 

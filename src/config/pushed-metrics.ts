@@ -1,7 +1,7 @@
 import { type Static, Type } from "@sinclair/typebox"
 import type { Fault } from "../wire/fault.ts"
 import { ConfigError } from "./config.ts"
-import { OtlpTarget, OtlpVariables } from "./otlp.ts"
+import { OtlpTarget, otlpVariables } from "./otlp.ts"
 import type { Sources } from "./values.ts"
 
 /** The settings of metrics that are pushed (D108), from the OpenTelemetry environment variables. */
@@ -18,7 +18,7 @@ export function readPushedMetrics(sources: Sources): PushedMetrics | null {
   if (env.OTEL_SDK_DISABLED?.toLowerCase() === "true" || exporter === "none") return null
   if (exporter === null && !env.OTEL_EXPORTER_OTLP_METRICS_ENDPOINT) return null
   const faults: Fault[] = []
-  const read = new OtlpVariables("METRICS", sources, (path, expected) => void faults.push({ path, expected }))
+  const read = otlpVariables("METRICS", sources, (path, expected) => void faults.push({ path, expected }))
   read.oneOf("OTEL_METRICS_EXPORTER", ["otlp"])
   const endpoint = read.endpoint()
   const target = read.target(endpoint ?? "")

@@ -1,7 +1,7 @@
 import { type Static, Type } from "@sinclair/typebox"
 import type { Fault } from "../wire/fault.ts"
 import { ConfigError } from "./config.ts"
-import { OtlpTarget, OtlpVariables } from "./otlp.ts"
+import { OtlpTarget, otlpVariables } from "./otlp.ts"
 import type { Sources } from "./values.ts"
 
 /** The trace settings (D54), from the OpenTelemetry environment variables. */
@@ -31,7 +31,7 @@ export function readTracing(sources: Sources): Tracing | null {
   const { env } = sources
   if (env.OTEL_SDK_DISABLED?.toLowerCase() === "true" || env.OTEL_TRACES_EXPORTER === "none") return null
   const faults: Fault[] = []
-  const read = new OtlpVariables("TRACES", sources, (path, expected) => void faults.push({ path, expected }))
+  const read = otlpVariables("TRACES", sources, (path, expected) => void faults.push({ path, expected }))
   const endpoint = read.endpoint()
   if (endpoint === null && faults.length === 0) return null
   read.oneOf("OTEL_TRACES_EXPORTER", ["otlp"])

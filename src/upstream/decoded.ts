@@ -27,61 +27,47 @@ export function decoded(exchange: Exchange, fields: HeaderLookup): Body | null {
   const coding = (fields.get("content-encoding") ?? "").trim().toLowerCase()
   if (coding === "" || coding === "identity") return exchange
   const decoder = Object.hasOwn(decoders, coding) ? decoders[coding]?.() : undefined
-  return decoder === undefined ? null : new DecodedBody(exchange, decoder)
+  return decoder === undefined ? null : decodedBody(exchange, decoder)
 }
 
-class DecodedBody implements Body {
-  readonly #source: Exchange
-  readonly #decoder: Transform
-  readonly #parts: AsyncIterator<Uint8Array>
+function decodedBody(source: Exchange, decoder: Transform): Body {
   /** Why the body did not come whole. Told after what came of it. */
-  #lost: { readonly error: unknown } | null = null
-  #ended = false
-
-  constructor(source: Exchange, decoder: Transform) {
-    this.#source = source
-    this.#decoder = decoder
-    this.#parts = decoder[Symbol.asyncIterator]()
-    pipeline(
-      () => this.#coded(),
-      decoder,
-      () => {},
-    )
-  }
-
-  get arrived(): boolean {
-    return this.#ended
-  }
-
-  async read(): Promise<Uint8Array | null> {
+  let lost: { readonly error: unknown } | null = null
+  let ended = false
+  const coded = async function* () {
     try {
-      const { done, value } = await this.#parts.next()
+      for (let part = await source.read(); part !== null; part = await source.read()) yield part
+    } catch (error) {
+      lost = { error }
+    }
+  }
+  const parts: AsyncIterator<Uint8Array> = decoder[Symbol.asyncIterator]()
+  pipeline(coded, decoder, () => {})
+  const read = async () => {
+    try {
+      const { done, value } = await parts.next()
       if (done !== true) return value
     } catch (error) {
-      this.#source.cancel()
+      source.cancel()
       throw error
     }
-    if (this.#lost !== null) throw this.#lost.error
-    this.#ended = true
+    if (lost !== null) throw lost.error
+    ended = true
     return null
   }
-
-  async bytes(): Promise<Uint8Array> {
-    const parts: Uint8Array[] = []
-    for (let part = await this.read(); part !== null; part = await this.read()) parts.push(part)
-    return Buffer.concat(parts)
-  }
-
-  cancel(): void {
-    this.#source.cancel()
-    this.#decoder.destroy()
-  }
-
-  async *#coded(): AsyncGenerator<Uint8Array> {
-    try {
-      for (let part = await this.#source.read(); part !== null; part = await this.#source.read()) yield part
-    } catch (error) {
-      this.#lost = { error }
-    }
+  return {
+    get arrived() {
+      return ended
+    },
+    read,
+    async bytes() {
+      const all: Uint8Array[] = []
+      for (let part = await read(); part !== null; part = await read()) all.push(part)
+      return Buffer.concat(all)
+    },
+    cancel() {
+      source.cancel()
+      decoder.destroy()
+    },
   }
 }
