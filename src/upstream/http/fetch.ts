@@ -1,5 +1,5 @@
 import { numberOf } from "./answer-parser.ts"
-import { Exchange, type ExchangeConnection } from "./exchange.ts"
+import { Exchange } from "./exchange.ts"
 import {
   type AnswerHead,
   ConnectFailed,
@@ -20,68 +20,52 @@ import {
 export const postByFetch: Post = (settings, path, model, fields, body) => {
   const exchange = new Exchange()
   if (refuse(exchange, fields)) return exchange
-  const reading = new Reading(exchange, settings)
-  exchange.begin(reading)
-  void reading.run(urlOf(settings, path, model), fields, body.join(""))
+  const cancelling = new AbortController()
+  /** While the exchange has enough. */
+  let paused: PromiseWithResolvers<void> | null = null
+  const resume = () => {
+    paused?.resolve()
+    paused = null
+  }
+  exchange.begin({
+    pause() {
+      paused = Promise.withResolvers()
+    },
+    resume,
+    destroy() {
+      cancelling.abort()
+      resume()
+    },
+  })
+  const url = urlOf(settings, path, model)
+  const request = { ...INIT, headers: fields, body: body.join(""), signal: cancelling.signal }
+  void relay(exchange, settings, url, request, () => paused?.promise)
   return exchange
 }
 
-class Reading implements ExchangeConnection {
-  readonly #exchange: Exchange
-  readonly #settings: TransportSettings
-  readonly #cancelling = new AbortController()
-  /** While the exchange has enough. */
-  #pause: PromiseWithResolvers<void> | null = null
-
-  constructor(exchange: Exchange, settings: TransportSettings) {
-    this.#exchange = exchange
-    this.#settings = settings
-  }
-
-  /** Never rejects. */
-  async run(url: string, headers: Readonly<Record<string, string>>, body: string): Promise<void> {
-    try {
-      const { signal } = this.#cancelling
-      const keepalive = performance.now() >= (closing_until_ms.get(this.#settings) ?? 0)
-      const response = await sessionOf(this.#settings).fetch(url, {
-        ...INIT,
-        headers,
-        body,
-        signal,
-        keepalive,
-      })
-      // In a tunnel, the answer to `CONNECT` is an error of its own.
-      if (response.status === 407 && this.#settings.proxy !== null && url.startsWith("http:"))
-        throw new ConnectFailed("PROXY_407")
-      this.#exchange.receiveHead(headOf(response))
-      if (response.body !== null) await this.#read(response.body)
-      this.#exchange.end()
-    } catch (error) {
-      if (codeOf(error) === "ECONNRESET") closing_until_ms.set(this.#settings, performance.now() + CLOSING_MS)
-      this.#exchange.fail(failureOf(error))
+/** Hands an answer to the exchange, as fast as `waits` lets it. Never rejects. */
+async function relay(
+  exchange: Exchange,
+  settings: TransportSettings,
+  url: string,
+  request: BunFetchRequestInit,
+  waits: () => Promise<void> | undefined,
+): Promise<void> {
+  try {
+    const keepalive = performance.now() >= (closing_until_ms.get(settings) ?? 0)
+    const response = await sessionOf(settings).fetch(url, { ...request, keepalive })
+    // In a tunnel, the answer to `CONNECT` is an error of its own.
+    if (response.status === 407 && settings.proxy !== null && url.startsWith("http:"))
+      throw new ConnectFailed("PROXY_407")
+    exchange.receiveHead(headOf(response))
+    for await (const part of response.body ?? []) {
+      exchange.push(part)
+      await waits()
     }
-  }
-
-  async #read(body: ReadableStream<Uint8Array>): Promise<void> {
-    const reader = body.getReader()
-    for (let part = await reader.read(); !part.done; part = await reader.read()) {
-      this.#exchange.push(part.value)
-      if (this.#pause !== null) await this.#pause.promise
-    }
-  }
-
-  pause(): void {
-    this.#pause = Promise.withResolvers()
-  }
-
-  resume(): void {
-    this.#pause?.resolve()
-    this.#pause = null
-  }
-
-  destroy(): void {
-    this.#cancelling.abort()
-    this.resume()
+    exchange.end()
+  } catch (error) {
+    if (codeOf(error) === "ECONNRESET") closing_until_ms.set(settings, performance.now() + CLOSING_MS)
+    exchange.fail(failureOf(error))
   }
 }
 
