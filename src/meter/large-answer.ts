@@ -1,4 +1,4 @@
-import { Marks } from "../wire/shape.ts"
+import { type Marks, stringMarks } from "../wire/shape.ts"
 import { type JsonObject, readServiceTier } from "../wire/usage.ts"
 import { parsePayload } from "./payload.ts"
 
@@ -143,7 +143,7 @@ export class LargeAnswer implements JsonPosition {
   }
 
   take(chunk: Uint8Array): void {
-    const marks = new Marks(chunk)
+    const marks = stringMarks(chunk)
     let capture_start = 0
     let at = 0
     while (at < chunk.byteLength && !this.#stray) {

@@ -1,3 +1,4 @@
+import { Marks } from "../wire/shape.ts"
 import { copyIfSmall, Parts } from "./parts.ts"
 
 /** Server-sent events at the level of bytes: where each one ends, without decoding or copying what passes (D36). */
@@ -80,7 +81,7 @@ export class Framer {
    */
   *feed(chunk: Uint8Array): Generator<SseEvent, void, void> {
     if (chunk.byteLength === 0) return
-    const ends = new LineEnds(chunk)
+    const ends = lineEnds(chunk)
     let event_start = 0
     let line_start = 0
     if (this.#after_cr && chunk[0] === LF) {
@@ -199,7 +200,7 @@ const decoder = new TextDecoder("utf-8", { ignoreBOM: true })
 
 /** The payload of one whole event, which may begin with a BOM if it is the `first` of its stream. The LF of a CRLF reads as one more blank line, which changes nothing. */
 export function readData(bytes: Uint8Array, first: boolean): string | null {
-  const ends = new LineEnds(bytes)
+  const ends = lineEnds(bytes)
   let data: string | null = null
   let start = first && beginsWithBom(bytes) ? BOM_BYTES : 0
   while (start < bytes.byteLength) {
@@ -229,31 +230,8 @@ function dataStart(bytes: Uint8Array, start: number, end: number): number | null
   return bytes[name_end + 1] === SPACE ? name_end + 2 : name_end + 1
 }
 
-/**
- * The line ends of `bytes`, asked for in rising order. Each of the two searches is repeated only once it is passed, so
- * that all of them together read every byte twice: 0.1 ms for 6 MiB, where a loop over the bytes takes 4 ms.
- */
-class LineEnds {
-  readonly #bytes: Uint8Array
-  #lf = -1
-  #cr = -1
-
-  constructor(bytes: Uint8Array) {
-    this.#bytes = bytes
-  }
-
-  /** The first line end at or after `from`; the length when there is none. */
-  next(from: number): number {
-    if (this.#lf < from) this.#lf = this.#find(LF, from)
-    if (this.#cr < from) this.#cr = this.#find(CR, from)
-    return Math.min(this.#lf, this.#cr)
-  }
-
-  #find(byte: number, from: number): number {
-    const at = this.#bytes.indexOf(byte, from)
-    return at === -1 ? this.#bytes.byteLength : at
-  }
-}
+/** The line ends of `bytes`: two native searches take 0.1 ms for 6 MiB, where a loop over the bytes takes 4 ms. */
+const lineEnds = (bytes: Uint8Array) => new Marks(bytes, LF, CR)
 
 function beginsWithBom(bytes: Uint8Array): boolean {
   return bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf

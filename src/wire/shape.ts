@@ -63,7 +63,7 @@ export class Shape {
   }
 
   take(bytes: Uint8Array): void {
-    const marks = new Marks(bytes)
+    const marks = stringMarks(bytes)
     for (let at = 0; at < bytes.length; at++) {
       if (this.#in_string) {
         at = this.#stringEnd(bytes, marks, at)
@@ -153,24 +153,31 @@ export class Shape {
   }
 }
 
-/** The quotes and backslashes of a piece, asked for in rising order: each search is repeated only once it is passed. */
+/** The places of two bytes, asked for in rising order: each is searched again only once it is passed, so that every byte is read twice. */
 export class Marks {
   readonly #bytes: Uint8Array
-  #quote = -1
-  #backslash = -1
+  readonly #one: number
+  readonly #other: number
+  /** So many bytes are looked at one by one first. */
+  readonly #near_bytes: number
+  #one_at = -1
+  #other_at = -1
 
-  constructor(bytes: Uint8Array) {
+  constructor(bytes: Uint8Array, one: number, other: number, near_bytes = 0) {
     this.#bytes = bytes
+    this.#one = one
+    this.#other = other
+    this.#near_bytes = near_bytes
   }
 
   /** The first one at or after `from`; the length when there is none. */
   next(from: number): number {
     const bytes = this.#bytes
-    const near = Math.min(from + NEAR_BYTES, bytes.length)
-    for (let at = from; at < near; at++) if (bytes[at] === QUOTE || bytes[at] === BACKSLASH) return at
-    if (this.#quote < near) this.#quote = this.#find(QUOTE, near)
-    if (this.#backslash < near) this.#backslash = this.#find(BACKSLASH, near)
-    return Math.min(this.#quote, this.#backslash)
+    const near = Math.min(from + this.#near_bytes, bytes.length)
+    for (let at = from; at < near; at++) if (bytes[at] === this.#one || bytes[at] === this.#other) return at
+    if (this.#one_at < near) this.#one_at = this.#find(this.#one, near)
+    if (this.#other_at < near) this.#other_at = this.#find(this.#other, near)
+    return Math.min(this.#one_at, this.#other_at)
   }
 
   #find(byte: number, from: number): number {
@@ -178,6 +185,9 @@ export class Marks {
     return at === -1 ? this.#bytes.length : at
   }
 }
+
+/** The quotes and backslashes of a piece of JSON. */
+export const stringMarks = (bytes: Uint8Array) => new Marks(bytes, QUOTE, BACKSLASH, NEAR_BYTES)
 
 /** Bytes to read before the event loop gets a turn. */
 export const SLICE_BYTES = 1 << 18
