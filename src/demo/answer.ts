@@ -126,20 +126,11 @@ export function wordsOf(text: string): readonly string[] {
 export class DemoError extends Error {
   override readonly name = "Refusal"
   readonly status: number
-  readonly type: string
-  readonly code: string | null
-  readonly param: string | null
+  readonly error: Readonly<Record<"message" | "type", string> & Record<"param" | "code", string | null>>
 
-  constructor(
-    status: number,
-    type: string,
-    message: string,
-    { code = null, param = null }: { code?: string | null; param?: string | null } = {},
-  ) {
+  constructor(status: number, type: string, message: string, more: Partial<DemoError["error"]> = {}) {
     super(message)
     this.status = status
-    this.type = type
-    this.code = code
-    this.param = param
+    this.error = { message, type, param: null, code: null, ...more }
   }
 }

@@ -128,11 +128,11 @@ function paced(bursts: readonly string[]): ReadableStream<Uint8Array> {
   )
 }
 
-function openAiError({ status, message, type, param, code }: DemoError): Response {
-  return Response.json({ error: { message, type, param, code } }, { status })
+function openAiError({ status, error }: DemoError): Response {
+  return Response.json({ error }, { status })
 }
 
-function anthropicError({ status, message, type }: DemoError): Response {
+function anthropicError({ status, error: { message, type } }: DemoError): Response {
   const request_id = newId("req_")
   return Response.json({ type: "error", error: { type, message }, request_id }, { status })
 }
