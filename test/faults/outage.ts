@@ -62,7 +62,8 @@ export async function outage({
       const asked_ms = performance.now()
       const answer = await answerOf(victim, account)
       if (answer?.status === (account.shard === shard ? 503 : 200)) return
-      const said = `${answer?.status} after ${performance.now() - asked_ms} ms, ${answer?.refusal},`
+      const why = victim.gateway.printed.split("\n").findLast((line) => line.includes(answer?.id ?? "no id"))
+      const said = `${answer?.status} after ${performance.now() - asked_ms} ms, ${answer?.refusal}, ${why},`
       found.push(`gateway ${which} answered ${said} for shard ${account.shard} while shard ${shard} was away`)
     }),
   )
