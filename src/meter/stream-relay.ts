@@ -451,6 +451,6 @@ function left(now_ms: number, since_ms: number | null, period_ms: number): numbe
 
 function bytesOf(parts: readonly Uint8Array[]): number {
   let bytes = 0
-  for (const { byteLength } of parts) bytes += byteLength
+  for (let at = 0; at < parts.length; at++) bytes += parts[at]?.byteLength ?? 0
   return bytes
 }
