@@ -5,7 +5,7 @@ import { type NextTurn, nextTurn, SLICE_BYTES, slices } from "../wire/shape.ts"
 import { type JsonObject, readServiceTier, type UsageReading } from "../wire/usage.ts"
 import type { LargeAnswer } from "./large-answer.ts"
 import { ANSWER_BOUNDS, parsePayload } from "./payload.ts"
-import type { JsonEvidence } from "./reading.ts"
+import { type JsonEvidence, reportsError } from "./reading.ts"
 
 export interface JsonForm {
   usageOf(payload: JsonObject, rules: UsageRules): UsageReading
@@ -35,6 +35,7 @@ export function readJson(form: JsonForm, body: Uint8Array, ending: Ending, rules
     usage,
     output_bytes: form.outputBytes(payload),
     service_tier,
+    ...(reportsError(payload) && { reports_error: true }),
   }
 }
 

@@ -23,6 +23,8 @@ export interface JsonEvidence extends Delivered {
   readonly shape: "json"
   /** `blank` and `malformed` as in D5; `error` is an object that only reports a failure (D10). */
   readonly body: "object" | "blank" | "malformed" | "error"
+  /** True if the object reports a failure beside what is charged, in the provider's words (D17). */
+  readonly reports_error?: boolean
   /** The positions of the usage objects in a large answer, which is not parsed (D41). Absent for other answers. */
   readonly usages?: readonly UsageSpan[]
 }

@@ -78,6 +78,7 @@ export async function assembled(
       output_bytes,
       output_bytes_after_usage,
       service_tier,
+      ...(error && { reports_error: true }),
     },
     bytes: encoder.encode(JSON.stringify(answer)),
   }

@@ -78,9 +78,10 @@ export async function answerJson(
   const settled_ms = performance.now()
   const is_sent = end.outcome === "settled" && !evidence.too_large
   const charge_nano = wants_cost && evidence.usage.state === "valid" ? end.charge_nano : null
-  const { pass_cost } = reply.route.upstream
+  const { upstream } = reply.route
   const answer = events?.bytes ?? body.bytes
-  const bytes = is_sent ? shownBody(answer, pass_cost, charge_nano, evidence.usages) : null
+  const shown = is_sent ? shownBody(answer, upstream.pass_cost, charge_nano, evidence.usages) : null
+  const bytes = shown !== null && evidence.reports_error === true ? shownFailure(shown, upstream) : shown
   await durable
   noteDurable(gateway, call, settled_ms)
   if (bytes !== null && call.hold.idempotency !== null) await keepAnswer(gateway, call, bytes)
@@ -237,6 +238,12 @@ export function withoutSecret(
   if (!secrets.some((secret) => secret !== "" && bytes.includes(secret))) return parts
   if (bytes.byteLength > LARGE_BYTES) return null
   return [Buffer.from(redacted(bytes.toString(), secrets))]
+}
+
+/** A charged answer that reports a failure, without the upstream's secrets; null if it has some and is too long. */
+function shownFailure(bytes: Uint8Array, upstream: Upstream): Uint8Array | null {
+  const parts = withoutSecret([bytes], upstream)
+  return parts === null ? null : Buffer.concat(parts)
 }
 
 /** The error for a stream that broke after output, in the provider's words if it sent some (D10). */

@@ -235,6 +235,10 @@ describe("a stream", () => {
     const { answer } = await ask({ stream: true }, responseStream([failed]))
     expect(answer.body).toContain("The key [redacted] is over its quota.")
     expect(answer.body).toContain("insufficient_quota")
+    const charged = { usage: USAGE, status: "failed", error: { code: "insufficient_quota", message } }
+    const json_call = await ask({}, responseJson([textItem("Hello")], charged))
+    expect(json_call.answer.body).toContain("The key [redacted] is over its quota.")
+    expect(json_call.call).toMatchObject({ basis: "usage", charge: CHARGE })
   })
 })
 
