@@ -10,7 +10,7 @@ import { months, seals } from "../schema/sums.ts"
 import { accounts } from "../schema/tables.ts"
 import * as checks from "./audit-checks.ts"
 import { type Ids, paceOf, readLong, readSlice, slicesOf } from "./slices.ts"
-import { type Violation, type ViolationRow, Violations } from "./violations.ts"
+import { MAX_VIOLATIONS, type Violation, type ViolationRow, violationOf } from "./violations.ts"
 
 export interface Audit {
   readonly checked_at: Date
@@ -134,14 +134,16 @@ async function auditParts(database: Db, options: AuditOptions, parts: AuditParts
   const spent: SumsById = new Map()
   /** The spending and the holds of each counter of a budget, by the same entries. */
   const counters: SumsById = new Map()
-  const found = recordOf(["accounts", "grants", "keys", "budgets"], () => new Violations())
-  const of_calls = CHECKS_OF_CALLS.map((check) => ({ check, found: new Violations() }))
+  const none = (): Violation[] => []
+  const found = recordOf(["accounts", "grants", "keys", "budgets"], none)
+  const of_calls = CHECKS_OF_CALLS.map((check) => ({ check, found: none() }))
   let open_holds = 0
 
   const read = <Found extends Record<string, unknown>>(question: SQL) => readLong<Found>(database, question)
 
-  async function collect(into: Violations, check: SQL, ask: typeof readSlice<ViolationRow> = readLong) {
-    if (into.left > 0) into.add(await ask(database, sql`${check} LIMIT ${into.left}`))
+  async function collect(into: Violation[], check: SQL, ask: typeof readSlice<ViolationRow> = readLong) {
+    const left = MAX_VIOLATIONS - into.length
+    if (left > 0) into.push(...(await ask(database, sql`${check} LIMIT ${left}`)).map(violationOf))
   }
 
   async function pause(changed: Partial<AuditProgress>) {
@@ -170,7 +172,7 @@ async function auditParts(database: Db, options: AuditOptions, parts: AuditParts
   }
 
   /** Recomputes keys or budgets that differ, which may have changed since the slices were read. */
-  async function recompute(into: Violations, question: SQL, differ: (ids: readonly string[]) => SQL) {
+  async function recompute(into: Violation[], question: SQL, differ: (ids: readonly string[]) => SQL) {
     const suspects = await read<{ id: string }>(question)
     for (let at = 0; at < suspects.length; at += KEYS) {
       const ids = suspects.slice(at, at + KEYS).map(({ id }) => id)
@@ -214,7 +216,7 @@ async function auditParts(database: Db, options: AuditOptions, parts: AuditParts
     checked_at: new Date(summary.checked_at),
     accounts: summary.accounts,
     open_holds: open_holds + summary.open,
-    violations: all.flatMap(({ list }) => list),
+    violations: all.flat(),
     evidence: { started_at, hash, entries_until: new Date(moment) },
   }
 }

@@ -41,22 +41,11 @@ export interface ViolationRow extends Record<string, unknown> {
   readonly expected: string | null
 }
 
-export class Violations {
-  readonly list: Violation[] = []
-
-  get left(): number {
-    return MAX_VIOLATIONS - this.list.length
-  }
-
-  add(rows: readonly ViolationRow[]): void {
-    for (const { kind, account_id, id, recorded, expected } of rows)
-      this.list.push({ kind, account_id, id, recorded_nano: nano(recorded), expected_nano: nano(expected) })
-  }
+export function violationOf({ kind, account_id, id, recorded, expected }: ViolationRow): Violation {
+  return { kind, account_id, id, recorded_nano: nano(recorded), expected_nano: nano(expected) }
 }
 
-function nano(text: string | null): bigint | null {
-  return text === null ? null : BigInt(text)
-}
+const nano = (text: string | null) => (text === null ? null : BigInt(text))
 
 /** The account of a settlement whose hold is unknown. */
 const UNKNOWN_ACCOUNT = NIL_ID
