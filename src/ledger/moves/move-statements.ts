@@ -165,14 +165,14 @@ const replacing = (columns: readonly PgColumn[]) =>
  * on this shard; there are some if the account was here before. `carried` of a budget is the same.
  */
 export const copy = (move: Move, picture: string, used: string) => {
-  const part = (name: string) => sql`${picture}::text::json->${sql.raw(`'${name}'`)}`
+  const part = (name: string) => sql`(SELECT text FROM picture)::json->${sql.raw(`'${name}'`)}`
   const added = (table: PgTable) => sql`
     INSERT INTO ${table} SELECT p.* FROM ${populated(table, part(getTableName(table)))} p, arriving ON CONFLICT DO NOTHING`
   const others = key_columns.filter(({ name }) => name !== keys.id.name)
   const unread = key_columns.filter(({ name }) => name !== keys.last_used_at.name)
   const here = spentHere({ id: sql`p.key_id`, account_id: sql`arriving.id`, since: sql`p.since` })
   return sql`
-  WITH ${arriving(move)}, told AS (
+  WITH picture AS MATERIALIZED (SELECT ${picture}::text AS text), ${arriving(move)}, told AS (
     UPDATE ${accounts} ${a} SET (${names(...copied, accounts.budgets_version)}) = (${allOf("p", ...copied)}, ${a.budgets_version} + 1)
     FROM ${populated(accounts, part("accounts"))} p, arriving WHERE ${a.id} = arriving.id
   ), keyed AS (
