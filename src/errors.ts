@@ -212,7 +212,7 @@ export const catalogue = {
     message: "No provider for this model is available. Retry in a few seconds.",
     retry_after_s: 2,
     cause:
-      "None of the model's providers can be reached, or its circuit breaker is open: for 10 seconds after five failures in a row, if they are of two accounts or if it cannot be connected to; after five of your own calls, for you alone.",
+      "None of the model's providers can be reached, or its circuit breaker is open: for 10 seconds after five failures in a row, if they are of two accounts and your last call failed too, or if it cannot be connected to; after five of your own calls, for you alone.",
     cure: "Wait for the number of seconds in `retry-after`. A second upstream for the model avoids this.",
   },
   overloaded: {

@@ -33,6 +33,8 @@ interface Breaker {
   failed_account: string | null
   /** True if these failures open it. */
   opens: boolean
+  /** True if one of them could not be sent. */
+  is_unreachable: boolean
   /** Used while the breaker is open. */
   open_until_ms: number
   /** Calls that test whether the upstream works again. */
@@ -45,6 +47,7 @@ const MAX_ACCOUNTS = 10_000
 /**
  * Circuit breakers (D33), kept across reloads: one for each upstream, and one for each account whose calls failed there. Five
  * failures in a row open them for 10 s, that of the upstream only if they are of two accounts or one of them is `unreachable`.
+ * Without the latter, it refuses only accounts whose last call failed.
  * Then one call tries the upstream. Other calls are refused meanwhile, for at most another 10 s, so that one slow answer does
  * not keep the breaker open.
  */
@@ -66,10 +69,14 @@ export class CircuitBreakers {
     return false
   }
 
-  /** True if a call would try this upstream now; of any account that has no breaker of its own if it is null. */
+  /** True if a call would try this upstream now; if it is null, of an account whose last call there failed. */
   admits(upstream: string, account_id: string | null = null): boolean {
-    if (!this.#admits(this.#shared.get(upstream))) return false
-    return account_id === null || this.#admits(this.#own.get(upstream)?.get(account_id))
+    const shared = this.#shared.get(upstream)
+    if (account_id === null) return this.#admits(shared)
+    const own = this.#own.get(upstream)?.get(account_id)
+    // Failures that requests can cause do not refuse an account whose last call was answered.
+    if (own === undefined && shared?.is_unreachable !== true) return true
+    return this.#admits(shared) && this.#admits(own)
   }
 
   status(upstream: string): BreakerStatus {
@@ -142,12 +149,13 @@ export class CircuitBreakers {
   }
 }
 
-const NO_FAILURES = { failures: 0, failed_account: null, opens: false }
+const NO_FAILURES = { failures: 0, failed_account: null, opens: false, is_unreachable: false }
 const CLOSED = (): Breaker => ({ ...NO_FAILURES, open_until_ms: 0, trials: 0 })
 
 /** D33: only what could not be sent, or fails for two accounts, opens the breaker of an upstream. */
 function noteFailure(breaker: Breaker, result: "unreachable" | "failed", account_id: string | null): void {
   breaker.failures += 1
+  breaker.is_unreachable ||= result === "unreachable"
   if (account_id === null || result === "unreachable") {
     breaker.opens = true
     return

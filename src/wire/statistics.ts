@@ -157,7 +157,7 @@ export const UpstreamBody = resource({
   state: titled(
     "State",
     choice(["ready", "open", "trying"]),
-    "`ready`: receives calls. `open`: skipped after five consecutive failures, of which one could not be sent or which were of two accounts. `trying`: one call is testing whether it works again.",
+    "`ready`: receives calls. `open`: skipped after five consecutive failures: by all accounts if one could not be sent, and if they were of two accounts by those whose last call failed. `trying`: one call is testing whether it works again.",
   ),
   failures: titled("Consecutive failures", count("The number of consecutive failures.")),
   tries_in_ms: titled(

@@ -48,7 +48,7 @@ describe("D33 what opens a breaker", () => {
     expect(breakers.tryAcquire("first", "key") !== null).toBe(admits)
   })
 
-  test("failures of one account after the request was sent do for that account, those of two accounts for all", () => {
+  test("failures of one account after the request was sent do for that account, those of two for all whose last call failed", () => {
     report("failed", 4)
     expect(breakers.admits("first", "key")).toBe(true)
     report("failed")
@@ -64,6 +64,13 @@ describe("D33 what opens a breaker", () => {
     })
     breakers.tryAcquire("first", "other")?.("failed")
     expect(breakers.admits("first")).toBe(false)
+    expect(breakers.admits("first", "other")).toBe(false)
+    // Two accounts whose requests fail by themselves keep out nobody else.
+    breakers.tryAcquire("first", "third")?.("failed")
+    expect(breakers.admits("first", "third")).toBe(false)
+    breakers.tryAcquire("first", "fourth")?.("answered")
+    for (const account of ["other", "third", "fourth"]) expect(breakers.admits("first", account)).toBe(true)
+    expect(breakers.admits("first", "key")).toBe(false)
   })
 
   test.each([0, 2, 4])(
@@ -72,7 +79,7 @@ describe("D33 what opens a breaker", () => {
       report("failed", before)
       report("unreachable")
       report("failed", 4 - before)
-      expect(breakers.admits("first")).toBe(false)
+      expect([breakers.admits("first"), breakers.admits("first", "other")]).toEqual([false, false])
     },
   )
 
