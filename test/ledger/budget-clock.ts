@@ -1,9 +1,9 @@
 import { sql } from "drizzle-orm"
 import { drizzle, type PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import { type Address, connect } from "../../src/ledger/database/address.ts"
-import { DatabaseConnection } from "../../src/ledger/database/connection.ts"
+import type { DatabaseConnection } from "../../src/ledger/database/connection.ts"
 import { statement } from "../../src/ledger/database/statement.ts"
-import { idAt, type TestDatabase } from "./test-database.ts"
+import { idAt, PatientConnection, type TestDatabase } from "./test-database.ts"
 
 /** Sets the offset of the clock of a session, in milliseconds. */
 const wind = statement("hold", sql`SELECT set_config('ahead.ms', $1, false)`)
@@ -31,7 +31,7 @@ export class WoundSession {
 
   constructor(address: Address) {
     const wound = { ...address, settings: { search_path: "ahead, pg_catalog" } }
-    this.connection = new DatabaseConnection(wound)
+    this.connection = new PatientConnection(wound)
     this.#pool = connect(wound, { max: 1, onnotice: () => {} })
     this.database = drizzle(this.#pool)
   }

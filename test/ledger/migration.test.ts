@@ -3,12 +3,11 @@ import { nextId } from "../../src/id.ts"
 import { getKey } from "../../src/ledger/accounts/keys.ts"
 import { audit } from "../../src/ledger/archive/audit.ts"
 import { connect } from "../../src/ledger/database/address.ts"
-import { DatabaseConnection } from "../../src/ledger/database/connection.ts"
 import { type Database, openDatabase } from "../../src/ledger/database/database.ts"
 import { holdBatch } from "../../src/ledger/money/hold.ts"
 import { emptyDatabase } from "../support/database.ts"
 import { createOldLedger } from "./old-ledger.ts"
-import { call, holdOf, nth, sweepOnce } from "./test-database.ts"
+import { call, holdOf, nth, PatientConnection, sweepOnce } from "./test-database.ts"
 
 /** D55: the calls of version 0.1, one row each that changed, become entries: nothing is lost, and everything reads the same. */
 
@@ -86,7 +85,7 @@ const ENDED = (
 
 const fresh = await emptyDatabase()
 const sql = connect(fresh.address, { max: 1, onnotice: () => {} })
-const connection = new DatabaseConnection(fresh.address)
+const connection = new PatientConnection(fresh.address)
 await createOldLedger(sql)
 await fill()
 afterAll(async () => {

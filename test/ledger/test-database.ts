@@ -49,7 +49,7 @@ export interface Account {
 }
 
 /** Waits longer for an answer than a gateway does, whose callers would be refused: a busy machine may let nothing run for seconds. */
-class PatientConnection extends DatabaseConnection {
+export class PatientConnection extends DatabaseConnection {
   override run(
     ...[statement, values, within_ms, size]: Parameters<Runner["run"]>
   ): ReturnType<Runner["run"]> {

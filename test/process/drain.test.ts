@@ -57,7 +57,6 @@ describe("D34 the first signal drains", () => {
     provider.replyOnce(json(200, chatCompletion("still served")))
     idle.send(chatRequest(key))
     expect(await idle.receives("still served")).toContain("onnection: close")
-    expect(performance.now() - signalled_ms).toBeLessThan(READY_DELAY_MS)
 
     await until(() => refuses(gateway), Boolean)
     expect(performance.now() - signalled_ms).toBeGreaterThan(READY_DELAY_MS - 10)
