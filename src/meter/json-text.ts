@@ -138,24 +138,25 @@ function valueEnd(text: string, start: number): number {
 /** Most strings are shorter than this, and for them a loop is faster than a native search. */
 const NEAR_CHARACTERS = 64
 
-/** The position after the string that opens at `start`. Each native search is repeated only once it is passed. */
+/**
+ * The position after the string that opens at `start`. The native search for a backslash ends where the string does: if it went to the end of
+ * the text, 90,000 strings in 8 MB would take a minute.
+ */
 function stringEnd(text: string, start: number): number {
   let quote = -1
-  let backslash = -1
-  for (let at = start + 1; at < text.length; at = Math.min(quote, backslash)) {
+  for (let at = start + 1; at < text.length; ) {
     for (const near = Math.min(at + NEAR_CHARACTERS, text.length); at < near; at++) {
       const code = text.charCodeAt(at)
       if (code === QUOTE) return at + 1
       if (code === BACKSLASH) at++
     }
-    if (quote < at) quote = found(text.indexOf('"', at))
-    if (backslash < at) backslash = found(text.indexOf("\\", at))
+    if (quote < at) quote = text.indexOf('"', at)
+    if (quote === -1) break
+    const backslash = text.slice(at, quote).indexOf("\\")
+    if (backslash === -1) return quote + 1
+    at += backslash
   }
   throw new Error("a JSON text ends within a string")
-}
-
-function found(at: number): number {
-  return at === -1 ? Number.POSITIVE_INFINITY : at
 }
 
 function afterSpace(text: string, start: number): number {

@@ -94,3 +94,21 @@ test("D24 every member of a name is removed, and nothing else changes", () => {
     { numRuns: 500 },
   )
 })
+
+test("D41 many strings that are not short are passed in one look at the text", () => {
+  const strings = Array.from({ length: 60_000 }, (_, at) => `"${"x".repeat(70)}${at}"`)
+  const text = `{"choices":[${strings.join(",")}],"usage":{"cost":1}}`
+  const began_ms = performance.now()
+  expect(memberText(text, "usage")).toBe('{"cost":1}')
+  expect(performance.now() - began_ms).toBeLessThan(2_000)
+})
+
+test.each([63, 64, 65, 127, 128, 129, 200])(
+  "D49 a string with a backslash at %d ends at its quote",
+  (length) => {
+    for (const escapes of ['\\"', "\\\\", '\\\\\\"', '\\"\\"']) {
+      const string = `"${"x".repeat(length)}${escapes}${"y".repeat(100)}${escapes}"`
+      expect(memberText(`{"a":${string},"b":"\\\\"}`, "a")).toBe(string)
+    }
+  },
+)
