@@ -79,9 +79,20 @@ async function readInSlices(
 /** Reads an answer over the limit, which may have been read in part (D5). */
 function readLarge(form: JsonForm, large: LargeAnswer, ending: Ending, rules: UsageRules): JsonEvidence {
   if (!large.object) return withoutObject("malformed", ending)
-  const usage = form.usageOf(large.members, rules)
-  const { output_bytes, service_tier } = large
-  return { shape: "json", ending, body: "object", usage, output_bytes, too_large: true, service_tier }
+  const { members, has_answer, output_bytes, service_tier } = large
+  const usage = form.usageOf(members, rules)
+  const reports_error = reportsError(members)
+  if (usage.state !== "valid" && reports_error && !has_answer) return withoutObject("error", ending)
+  return {
+    shape: "json",
+    ending,
+    body: "object",
+    usage,
+    output_bytes,
+    too_large: true,
+    service_tier,
+    ...(reports_error && { reports_error }),
+  }
 }
 
 /** Nothing to charge (rule 3, D10). */

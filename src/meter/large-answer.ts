@@ -17,9 +17,11 @@ const BOM: readonly number[] = [0xef, 0xbb, 0xbf]
 /** Keys and usage that are longer than this are ignored. */
 const MAX_KEY_BYTES = 64
 const MAX_USAGE_BYTES = 65_536
-const KEPT: ReadonlySet<string> = new Set(["usage", "service_tier", "tool_usage"])
-/** Replaces a member that is too long. It is none of these. */
-const TOO_LONG = "0"
+const KEPT: ReadonlySet<string> = new Set(["usage", "service_tier", "tool_usage", "error"])
+/** Replaces a member that is too long. It is none of these, but reports an error. */
+const TOO_LONG = "true"
+/** The lists whose objects are what was asked for, so that the answer does not only report an error (D10). */
+const ANSWERS: ReadonlySet<string> = new Set(["choices", "content", "data", "output"])
 /** Nothing deeper counts as output. */
 const MAX_DEPTH = 64
 
@@ -72,6 +74,8 @@ export class LargeAnswer implements JsonPosition {
   /** For each open value, the key of the member that is being read. */
   readonly keys: string[] = []
   readonly lists: boolean[] = []
+  /** True if it has an object in one of the lists of answers. */
+  has_answer = false
   #expects_key = false
   #in_string = false
   #is_key = false
@@ -117,6 +121,7 @@ export class LargeAnswer implements JsonPosition {
       ...usage,
       ...this.#member("service_tier"),
       ...this.#member("tool_usage"),
+      ...this.#member("error"),
       ...this.#output.members,
     }
   }
@@ -214,6 +219,8 @@ export class LargeAnswer implements JsonPosition {
 
   #open(is_list: boolean): void {
     if (this.depth === 0 && (!this.#at_start || is_list)) this.#stray = true
+    this.has_answer ||=
+      !is_list && this.depth === 2 && this.lists[1] === true && ANSWERS.has(this.keys[0] ?? "")
     this.#at_start = false
     if (this.depth < MAX_DEPTH) {
       this.keys[this.depth] = ""

@@ -304,6 +304,23 @@ describe("D5 a JSON answer", () => {
     })
   })
 
+  /** White space is not checked for byte order marks in the middle. */
+  const alike = rows.filter(([name]) => name !== "rule 3 two BOMs and an object")
+  test.each(alike)("D41 the same with more than 256 KiB: %s", async (_, body, expected) => {
+    const bytes = Buffer.concat([bodyOf(body), Buffer.alloc(300_000, " ")])
+    const evidence = await readAnswer(chat.json, { bytes, cut: false, large: null }, "completed", ANY_USAGE)
+    expect(evidence).toMatchObject({ shape: "json", ending: "completed", ...expected })
+  })
+
+  test("D10, D17 an error of more than 256 KiB is one, and beside usage is told", async () => {
+    const read = (text: string) =>
+      readAnswer(chat.json, { bytes: bytesOf(text), cut: false, large: null }, "completed", ANY_USAGE)
+    const error = `"error":{"message":"${"x".repeat(300_000)}"}`
+    expect(await read(`{${error}}`)).toMatchObject(only("error"))
+    expect(await read(`{${error},${hello}}`)).toMatchObject({ body: "object", reports_error: true })
+    expect(await read(`{${error},${usage}}`)).toMatchObject({ ...object(nineAndTwo, 0), reports_error: true })
+  })
+
   test.each(rows)("cut by the network it is malformed, whatever arrived: %s", (_, body) => {
     const part = { bytes: bodyOf(body), cut: true, large: null }
     const evidence = readAnswer(chat.json, part, "upstream_lost", ANY_USAGE)
