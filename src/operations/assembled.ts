@@ -42,7 +42,7 @@ export async function assembled(
     if (read.kind === "nothing") return
     if (read.kind === "error" || read.kind === "done") charges_error = read.trusted_usage
     if (payload !== null) assembly.take(payload)
-    else if (read.kind === "chunk") is_printable = false
+    else if (data?.trim() !== "[DONE]") is_printable = false
   }
   const framer = new Framer(event_bytes)
   try {
@@ -64,8 +64,9 @@ export async function assembled(
 
   const { error, usage, output_bytes, output_bytes_after_usage, service_tier } = reading.evidence("completed")
   const { answer } = assembly
-  const is_whole = is_printable && (error || reading.done || reading.answered)
-  if (answer === null || !is_whole) return { evidence: withoutObject("malformed", "completed"), bytes: body }
+  const is_whole = error || reading.done || reading.answered
+  if ((answer === null && is_printable) || !is_whole)
+    return { evidence: withoutObject("malformed", "completed"), bytes: body }
   // D10: an error without usage that counts the whole answer is a failure, whatever came before it.
   if (error && !charges_error && !reading.usage_final)
     return { evidence: withoutObject("error", "completed"), bytes: body }
@@ -78,9 +79,10 @@ export async function assembled(
       output_bytes,
       output_bytes_after_usage,
       service_tier,
+      too_large: !is_printable,
       ...(error && { reports_error: true }),
     },
-    bytes: encoder.encode(JSON.stringify(answer)),
+    bytes: is_printable ? encoder.encode(JSON.stringify(answer)) : body,
   }
 }
 

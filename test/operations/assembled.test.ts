@@ -17,7 +17,14 @@ import {
   namedEvent,
 } from "../support/messages.ts"
 import { chatChunk, chatCompletion, chatWords, sseEvent, usage, usageChunk } from "../support/provider.ts"
-import { callItem, reasoningItem, responseEvent, responseObject, textItem } from "../support/responses.ts"
+import {
+  callItem,
+  reasoningItem,
+  responseEvent,
+  responseObject,
+  responseUsage,
+  textItem,
+} from "../support/responses.ts"
 
 /** D5: a JSON call that is answered with events is answered with the JSON that they make. */
 
@@ -33,9 +40,11 @@ function formOf(family: Family): EventForm {
   return form
 }
 
+const read = (family: Family, text: string, choices = 1, event_bytes = 1_000_000) =>
+  assembled(formOf(family), Buffer.from(text), choices, event_bytes, ANY_USAGE)
+
 async function answerOf(family: Family, text: string, choices = 1) {
-  const body = Buffer.from(text)
-  const { evidence, bytes } = await assembled(formOf(family), body, choices, EVENT_BYTES, ANY_USAGE)
+  const { evidence, bytes } = await read(family, text, choices, EVENT_BYTES)
   const answer: unknown = evidence.body === "object" ? JSON.parse(Buffer.from(bytes).toString()) : null
   return { answer, evidence }
 }
@@ -272,9 +281,32 @@ describe("D5 D10 what is no answer", () => {
     expect((await answerOf(family, text)).evidence.body).toBe(body)
   })
 
-  test("nested so deep that it takes seconds to print", async () => {
+  test("D29 D41 nested so deep that it takes seconds to print: charged, and not shown", async () => {
     const deep = `${"[".repeat(30_000)}${"]".repeat(30_000)}`
     const event = `data: {"choices":[{"index":0,"delta":{"content":${deep}}}]}\n\n`
-    expect((await answerOf("chat", event + event + DONE)).evidence.body).toBe("malformed")
+    const { evidence } = await read("chat", event + event + DONE)
+    expect(evidence).toMatchObject({ body: "object", too_large: true })
+  })
+
+  test("D29 D41 with more logprobs than are printed: charged by its usage, and not shown", async () => {
+    const logprobs = Array.from({ length: 150_000 }, () => 1)
+    const chunk = { choices: [{ index: 0, delta: { content: "a" }, logprobs, finish_reason: "stop" }] }
+    const items = [{ ...textItem("Hello"), logprobs }]
+    const texts: readonly [Family, string][] = [
+      ["chat", sseEvent(chunk) + sseEvent(usageChunk(usage(9, 1))) + DONE],
+      [
+        "responses",
+        responseEvent("response.created", { response: responseObject([]) }) +
+          responseEvent("response.completed", {
+            response: responseObject(items, { usage: responseUsage(9, 1) }),
+          }),
+      ],
+    ]
+    for (const [family, text] of texts)
+      expect((await read(family, text)).evidence).toMatchObject({
+        body: "object",
+        too_large: true,
+        usage: { state: "valid", usage: { prompt_tokens: 9, completion_tokens: 1 } },
+      })
   })
 })
