@@ -34,6 +34,8 @@ export class StreamRelay implements OutletSource {
   readonly #chunks = new LargeChunks()
   /** The body, if it is a JSON object (D29); undefined while that is unknown, null for an event stream. */
   #whole: WholeAnswer | null | undefined
+  /** True while such an object, which has come whole, is converted into events. */
+  #is_converting = false
   readonly #reading: EventReading
   readonly #usage: ShownUsage
   readonly outlet: Outlet
@@ -124,7 +126,8 @@ export class StreamRelay implements OutletSource {
   /** The time that the provider is read on once the client is gone; 0 if it is cut immediately. */
   get #drain_ms(): number {
     const policy_ms = this.#options.drain_ms ?? 0
-    return this.#reading.paused ? Math.max(policy_ms, this.#options.times.finish_wait_ms) : policy_ms
+    const is_whole = this.#reading.paused || this.#is_converting
+    return is_whole ? Math.max(policy_ms, this.#options.times.finish_wait_ms) : policy_ms
   }
 
   /** The rest of that; infinite while the client is there. */
@@ -152,7 +155,9 @@ export class StreamRelay implements OutletSource {
         }
         if (part === null && this.#whole) {
           this.#read_ms = null
+          this.#is_converting = true
           await this.#whole.makeEvents()
+          this.#is_converting = false
         }
         sent = !this.#ended && this.#relay(part)
         // After the end it would take memory that nobody frees.

@@ -806,6 +806,27 @@ describe("D41 D78 the turns of the event loop that events take", () => {
   })
 })
 
+test("D9 D29 a client that leaves while its JSON answer is converted is charged by its usage", async () => {
+  const begun = Promise.withResolvers<void>()
+  const converted = Promise.withResolvers<void>()
+  const turns = [null, null]
+  const turn = () => {
+    if (turns.length > 0) return turns.pop() ?? null
+    begun.resolve()
+    return converted.promise
+  }
+  const sizes = { response_bytes: 1_000_000, event_bytes: 1_000_000, finish_wait_ms: NEVER_MS }
+  const { stream_relay, provider, settled } = relay({ ...sizes, turn })
+  const message = { content: "x".repeat(100_000) }
+  void stream_relay.outlet.ready()
+  provider.send(JSON.stringify({ choices: [{ index: 0, message, finish_reason: "stop" }], usage: tokens }))
+  provider.close()
+  await begun.promise
+  stream_relay.clientLeft()
+  converted.resolve()
+  expect(await settled).toMatchObject({ ending: "client_left", usage: { state: "valid" }, usage_final: true })
+})
+
 test("D29 a JSON answer with more events than a turn takes is sent whole", async () => {
   const { stream_relay, provider } = relay({
     response_bytes: 1_048_576,
