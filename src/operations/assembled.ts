@@ -4,7 +4,8 @@ import { parsePayload, parsePrintable } from "../meter/payload.ts"
 import type { JsonEvidence } from "../meter/reading.ts"
 import { EventTooLarge, Framer } from "../meter/sse.ts"
 import { type UsageRules, usagesOf } from "../usage/reading.ts"
-import { type NextTurn, nextTurn, slices } from "../wire/shape.ts"
+import { encoded } from "../wire/buffers.ts"
+import { type NextTurn, nextTurn, SLICE_BYTES, slices } from "../wire/shape.ts"
 import { isMissing, isObject, isWhole, type JsonObject, objectOf } from "../wire/usage.ts"
 import type { Assembly, EventForm } from "./operation.ts"
 
@@ -14,8 +15,6 @@ import type { Assembly, EventForm } from "./operation.ts"
 const EVENTS_PER_TURN = 1_000
 /** The characters of an event that is parsed and read in turns of its own. */
 const LARGE_EVENT = 65_536
-
-const encoder = new TextEncoder()
 
 /** The evidence of such an answer, and the bytes for the client. */
 interface Assembled {
@@ -70,6 +69,8 @@ export async function assembled(
   // D10: an error without usage that counts the whole answer is a failure, whatever came before it.
   if (error && !charges_error && !reading.usage_final)
     return { evidence: withoutObject("error", "completed"), bytes: body }
+  const text = is_printable ? JSON.stringify(answer) : null
+  if (body.byteLength > SLICE_BYTES) await turn()
   return {
     evidence: {
       shape: "json",
@@ -82,7 +83,7 @@ export async function assembled(
       too_large: !is_printable,
       ...(error && { reports_error: true }),
     },
-    bytes: is_printable ? encoder.encode(JSON.stringify(answer)) : body,
+    bytes: text === null ? body : encoded(text),
   }
 }
 

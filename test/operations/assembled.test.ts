@@ -243,6 +243,17 @@ describe("D5 events of a response", () => {
   })
 })
 
+test("D41 a large answer is printed and encoded in different turns of the event loop", async () => {
+  let turns = 0
+  const turn = () => {
+    turns += 1
+    return null
+  }
+  const text = `:${"x".repeat(300_000)}\n\n${chatWords("Hello").map(sseEvent).join("")}${DONE}`
+  await assembled(formOf("chat"), Buffer.from(text), 1, 1_000_000, ANY_USAGE, turn)
+  expect(turns).toBe(3)
+})
+
 describe("D5 D10 what is no answer", () => {
   const words = chatWords("Hello").slice(0, -1).map(sseEvent).join("")
   const error = { error: { message: "x", type: "server_error" } }
