@@ -106,10 +106,12 @@ export class ShownUsage {
     const { data } = event
     if (data === null) return event.parts
     const { wants_usage, wants_cost, pass_cost } = this.#wishes
-    const shown = pass_cost ? data : withoutCosts(data)
     const waits = wants_cost && final_usage
-    if (waits) this.#final = finalChunk(shown)
-    else if (wants_usage) return shown === data ? event.parts : changed(event, shown)
+    if (waits || wants_usage) {
+      const shown = pass_cost ? data : withoutCosts(data)
+      if (waits) this.#final = finalChunk(shown)
+      else return shown === data ? event.parts : changed(event, shown)
+    }
     if (usage_only) return null
     return changed(event, withoutUsage(waits ? withMember(data, "usage", "null") : data))
   }
