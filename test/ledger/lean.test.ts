@@ -338,6 +338,15 @@ test("a server that refuses the short forms is asked for them once", async () =>
 /** Like a form that Citus refuses: SQLSTATE 0A000. */
 const unsupported = statement("sweep", sql`SELECT count(*) FROM (SELECT 1 AS a) x FOR UPDATE`)
 
+test("D27 the releases of holds of no amount that are not there are not taken for written", async () => {
+  const account = await db.account(100n)
+  const ends = [1, 2].map(() => {
+    const hold = holdOf(account, 0n)
+    return { end: released(hold.id), hold }
+  })
+  expect(await endBatch(connection, ends, LOCK_MS)).toEqual(["none", "none"])
+})
+
 describe("what comes into the ledger while a statement waits", () => {
   /** Two connections, and what their statements have failed with. */
   function watched() {

@@ -309,6 +309,18 @@ describe("the network and the server", () => {
     await ledger.end(settled(again.id, 1n))
   })
 
+  test("D27 the same with several holds, whose releases are one batch: none can be held later", async () => {
+    const { ledger } = await behindProxy()
+    const account = await db.account(100n)
+    await warm(ledger, account)
+    proxy.stall()
+    const sent = [1n, 2n, 3n].map((nano) => holdOf(account, nano))
+    const refused = sent.map((hold) => failureOf(ledger.hold(hold)))
+    expect(await Promise.all(refused)).toEqual(sent.map(() => "LedgerUnavailable"))
+    proxy.heal()
+    for (const { id } of sent) await until(async () => (await call(db.sql, id))?.state === "released")
+  })
+
   test("D27 a hold that wins although its caller was refused is released by its id", async () => {
     const { ledger } = await behindProxy()
     const account = await db.account(100n)

@@ -48,7 +48,7 @@ import { countedWhole, writeSpending } from "./spending.ts"
 /** Deadline of one ending statement. It is then retried with the same ids. */
 const STATEMENT_MS = 5_000
 
-/** An end and its hold. If that is unknown, rated or has an `Idempotency-Key`, the exact statement writes the end. */
+/** An end and its hold. If that is unknown, of no amount, rated or has an `Idempotency-Key`, the exact statement writes the end. */
 export interface EndOfHold {
   readonly end: End
   readonly hold:
@@ -243,8 +243,10 @@ export async function endBatch(
 
 type LeanEnd = EndOfHold & { readonly hold: NonNullable<EndOfHold["hold"]> }
 
+/** A missing hold of no amount would not make the sums of `endLean` differ. */
 function isLean(one: EndOfHold): one is LeanEnd {
-  return one.hold !== null && one.hold.is_rated !== true && one.end.freed_key_hash === null
+  const { hold, end } = one
+  return hold !== null && hold.amount_nano > 0n && hold.is_rated !== true && end.freed_key_hash === null
 }
 
 function endedAccounts(connection: Runner, lean: readonly LeanEnd[], lock_ms: number): Promise<DoneAccounts> {
