@@ -156,10 +156,10 @@ export function holdQueue(
 
   /**
    * Resolves when the hold is released, or is in the spool to be. If there is none, the queue of ends writes it, so that a late one
-   * conflicts with it: without money, which nobody else shall lack meanwhile.
+   * conflicts with it: without money and without its `Idempotency-Key`, which nobody else shall lack meanwhile.
    */
   async function close({ tokens: _, ...hold }: Hold): Promise<void> {
-    outstanding.add({ ...hold, amount_nano: 0n })
+    outstanding.add({ ...hold, amount_nano: 0n, idempotency: null })
     await ends.end(releaseOf(hold))
   }
 
