@@ -2,6 +2,7 @@ import { Counted } from "../usage/counted.ts"
 import { ANY_USAGE, firstCounted, usagesOf, WITH_OUTPUT } from "../usage/reading.ts"
 import { isMissing, isObject, isText, isWhole, type JsonObject, readServiceTier } from "../wire/usage.ts"
 import { EventReading } from "./event-reading.ts"
+import type { Abridged } from "./long-text.ts"
 import { choicesOf, outputBytes } from "./output.ts"
 import { DONE, EMPTY, ERROR, type EventKind, OUTPUT, reportsError } from "./reading.ts"
 import { Repetition } from "./repetition.ts"
@@ -26,7 +27,7 @@ export class ChatReading extends EventReading {
     return DONE
   }
 
-  protected readPayload(payload: JsonObject): EventKind {
+  protected readPayload(payload: JsonObject, long?: Abridged): EventKind {
     // The first tier counts, so that recurring events need not be read for it.
     this.service_tier ??= readServiceTier(payload)
     const usages = usagesOf(payload)
@@ -36,7 +37,7 @@ export class ChatReading extends EventReading {
     }
     const choices = choicesOf(payload)
     for (const [position, choice] of choices.entries()) this.#note(choice, position)
-    const bytes = this.#newBytes(choices, outputBytes(payload))
+    const bytes = this.#newBytes(choices, long?.bytes(outputBytes) ?? outputBytes(payload))
     this.output_bytes += bytes
     const read = bytes > 0 ? OUTPUT : EMPTY
     if (usages.length === 0) return read

@@ -3,10 +3,17 @@ import type { Ending } from "../wire/call.ts"
 import type { NextTurn } from "../wire/shape.ts"
 import { isObject, type JsonObject } from "../wire/usage.ts"
 import type { LargeAnswer } from "./large-answer.ts"
+import { type Abridged, abridge } from "./long-text.ts"
 import { type Payload, payloadInTurns, payloadOf } from "./payload.ts"
 import { EMPTY, type EventKind, isUsable, NOTHING, OUTPUT, type StreamEvidence } from "./reading.ts"
 import type { Repetition } from "./repetition.ts"
 import type { SseEvent } from "./sse.ts"
+
+/** The payload of a large event, without its long text if `long` is not null. */
+export interface Prepared {
+  readonly long: Abridged | null
+  readonly payload: Payload
+}
 
 /** Reads a stream event by event, in bounded memory. Each operation that streams adds the meaning of a payload (D63). */
 export abstract class EventReading {
@@ -26,6 +33,8 @@ export abstract class EventReading {
   protected closed_bytes = -1
   /** True if nothing more is read of a stream without its last event. */
   protected is_cut = false
+  /** True if the long text of a large event is left out. */
+  protected readonly abridges: boolean = true
   #addRecurring: (bytes: number) => void = () => {}
   /** True if an event was not read because of its shape, so that its usage is not known (D41). */
   #has_unread = false
@@ -47,8 +56,8 @@ export abstract class EventReading {
     return this.closed_bytes === this.output_bytes && isUsable(this.usage.reading, this.output_bytes)
   }
 
-  /** Reads a payload, unless the stream has ended. */
-  protected abstract readPayload(payload: JsonObject): EventKind
+  /** Reads a payload, unless the stream has ended. `long`: it is without the long text of its event. */
+  protected abstract readPayload(payload: JsonObject, long?: Abridged): EventKind
   /** Reads `[DONE]`, which not every API has. */
   protected readDone(): EventKind {
     return NOTHING
@@ -62,12 +71,15 @@ export abstract class EventReading {
   }
 
   /** Reads the payload of a large event in several turns of the event loop, for `take`. */
-  async prepare({ data }: SseEvent, turn: NextTurn): Promise<Payload> {
-    return data === null ? null : payloadInTurns(data, turn)
+  async prepare(event: SseEvent, turn: NextTurn): Promise<Prepared> {
+    const long = this.abridges ? abridge(event) : null
+    if (long !== null) return { long, payload: long.payload }
+    const { data } = event
+    return { long, payload: data === null ? null : await payloadInTurns(data, turn) }
   }
 
-  /** Reads an event, or several equal ones. `prepared`: the payload of a large event. */
-  take(event: SseEvent, prepared?: Payload): EventKind {
+  /** Reads an event, or several equal ones. `prepared`: what was read of a large event. */
+  take(event: SseEvent, prepared?: Prepared): EventKind {
     // Checked before the data is decoded, because decoding is wasted on events that are not read.
     if (this.#over) return NOTHING
     if (event.recurring_bytes !== null) {
@@ -75,7 +87,9 @@ export abstract class EventReading {
       this.#addRecurring(event.recurring_bytes)
       return event.recurring_bytes > 0 ? OUTPUT : EMPTY
     }
-    const read = this.read(event.data, prepared)
+    const long = prepared?.long ?? null
+    const read =
+      long === null ? this.read(event.data, prepared?.payload) : this.readPayload(long.payload, long)
     if (read.with_usage || read.kind === "done" || read.kind === "error") return read
     // A repetition of an event without output changes nothing.
     const last = read.output ? this.last : null

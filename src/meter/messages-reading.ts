@@ -2,6 +2,7 @@ import { Counted } from "../usage/counted.ts"
 import { ANY_USAGE, type Expected, firstCounted, type ReportedUsage, usagesOf } from "../usage/reading.ts"
 import { isMissing, isText, type JsonObject, objectOf, readServiceTier } from "../wire/usage.ts"
 import { EventReading } from "./event-reading.ts"
+import type { Abridged } from "./long-text.ts"
 import { eventBytes, eventText } from "./messages-output.ts"
 import { DONE, EMPTY, ERROR, type EventKind, OUTPUT, reportsError } from "./reading.ts"
 import { Repetition } from "./repetition.ts"
@@ -32,7 +33,7 @@ export class MessagesReading extends EventReading {
     return this.#keep(firstCounted(usagesOf(members), this.usage.rules), true)
   }
 
-  protected readPayload(payload: JsonObject): EventKind {
+  protected readPayload(payload: JsonObject, long?: Abridged): EventKind {
     const { type, delta, message, usage } = payload
     if (reportsError(payload)) {
       this.error = true
@@ -42,7 +43,7 @@ export class MessagesReading extends EventReading {
       this.done = true
       return DONE
     }
-    const bytes = eventBytes(payload)
+    const bytes = long?.bytes(eventBytes) ?? eventBytes(payload)
     this.output_bytes += bytes
     const read = bytes > 0 ? OUTPUT : EMPTY
     const is_end = type === "message_delta"

@@ -1,12 +1,9 @@
 import type { JsonObject } from "../wire/usage.ts"
+import { isPlain } from "./long-text.ts"
 import { parsePayload } from "./payload.ts"
 import { type Recurrence, type Recurring, readData, type SseEvent } from "./sse.ts"
 
 const LF = 0x0a
-const QUOTE = 0x22
-const BACKSLASH = 0x5c
-const SPACE = 0x20
-const ASCII_END = 0x80
 const BOM = 0xef
 
 const ONE_MORE = Buffer.from("x")
@@ -107,11 +104,6 @@ export class Repetition implements Recurring {
     }
     return end === start ? null : { end, output_bytes }
   }
-}
-
-/** True for a character of one byte that JSON does not escape. */
-function isPlain(byte: number | undefined): boolean {
-  return byte !== undefined && byte >= SPACE && byte < ASCII_END && byte !== QUOTE && byte !== BACKSLASH
 }
 
 /** A loop, because the runtime's own comparison takes longer for so few bytes. */

@@ -11,6 +11,8 @@ const LAST: ReadonlySet<unknown> = new Set(["response.completed", "response.inco
 /** Reads a stream of response events (D66), which one of three events ends. */
 export class ResponsesReading extends EventReading {
   readonly #output = new ResponsesOutput()
+  /** A text may be a snapshot; only its new part counts. */
+  protected override readonly abridges = false
 
   constructor(rules = ANY_USAGE) {
     super(new Repetition(deltaOf, (payload) => new ResponsesOutput().take(payload)), rules)

@@ -1,9 +1,8 @@
 import type { Ending } from "../wire/call.ts"
 import { ShownUsage } from "./cost.ts"
-import type { EventReading } from "./event-reading.ts"
+import type { EventReading, Prepared } from "./event-reading.ts"
 import { LargeChunks } from "./large-chunks.ts"
 import { Outlet, type OutletSource } from "./outlet.ts"
-import type { Payload } from "./payload.ts"
 import type { EventKind, StreamEvidence } from "./reading.ts"
 import type { RelayOptions } from "./relay-options.ts"
 import { EventTooLarge, Framer, type SseEvent } from "./sse.ts"
@@ -165,11 +164,11 @@ export class StreamRelay implements OutletSource {
           this.#relay("over limit")
         while (this.#rest !== null && !this.#ended) {
           await this.#options.turn()
-          const payload =
+          const prepared =
             this.#large === null
               ? undefined
               : await this.#reading.prepare(this.#large, () => this.#options.turn())
-          if (this.#rest !== null) sent = !this.#ended && this.#relay(this.#rest, payload)
+          if (this.#rest !== null) sent = !this.#ended && this.#relay(this.#rest, prepared)
         }
       } catch {
         if (!this.#ended) this.#relay("broken")
@@ -184,7 +183,7 @@ export class StreamRelay implements OutletSource {
    * Relays a chunk of the provider, the rest of one, or the end: clean (null), broken, or at the limit of what is read. Returns whether
    * anything was sent to the client.
    */
-  #relay(chunk: Uint8Array | Events | "broken" | "over limit" | null, payload?: Payload): boolean {
+  #relay(chunk: Uint8Array | Events | "broken" | "over limit" | null, prepared?: Prepared): boolean {
     this.#read_ms = null
     try {
       if (chunk === null) this.#sourceEnded()
@@ -194,7 +193,7 @@ export class StreamRelay implements OutletSource {
       } else if (chunk === "over limit") {
         if (this.#whole) this.#wholeEnded(this.#whole, true)
       } else if (chunk instanceof Uint8Array) this.#takeChunk(chunk)
-      else this.#takeEvents(chunk, payload)
+      else this.#takeEvents(chunk, prepared)
       // Events that came in one chunk leave in one (D36).
       if (this.#rest !== null) return false
       const sent = !this.#ended && this.outlet.flush()
@@ -223,12 +222,12 @@ export class StreamRelay implements OutletSource {
     else this.#takeEvents(this.#framer.feed(chunk))
   }
 
-  /** `payload` is that of the large event, if there is one. */
-  #takeEvents(events: Events, payload?: Payload): void {
+  /** `prepared`: what was read of the large event, if there is one. */
+  #takeEvents(events: Events, prepared?: Prepared): void {
     const large = this.#large
     this.#rest = this.#large = null
     try {
-      if (large !== null) this.#take(large, true, payload)
+      if (large !== null) this.#take(large, true, prepared)
       let parsed_bytes = 0
       for (let count = 0; count < TURN_EVENTS && parsed_bytes < TURN_PARSED_BYTES; count++) {
         if (this.#ended) return
@@ -304,12 +303,12 @@ export class StreamRelay implements OutletSource {
     }
   }
 
-  #take(event: SseEvent, terminated = true, payload?: Payload): void {
+  #take(event: SseEvent, terminated = true, prepared?: Prepared): void {
     if (event.tail) {
       if (!this.#stripped) this.outlet.forward(event.parts)
       return
     }
-    const read = this.#reading.take(event, payload)
+    const read = this.#reading.take(event, prepared)
     const { kind, failed } = read
     if (kind === "nothing" && !terminated) return
     this.#noteEvidence(read)

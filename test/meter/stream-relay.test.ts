@@ -772,9 +772,10 @@ describe("D41 D78 the turns of the event loop that events take", () => {
     return turn.mock.calls.length
   }
 
-  test("one of more than 256 KiB", async () => {
-    const event = `data: {"choices":[],"x":"${"y".repeat(4_194_304)}"}\n\n`
-    expect(await shown(event, countedTurn())).toBeGreaterThan(16)
+  test("one of more than 256 KiB, and few if it is one plain text", async () => {
+    const event = (text: string) => `data: {"choices":[],"x":"${text}"}\n\n`
+    expect(await shown(event("\\n".repeat(2_097_152)), countedTurn())).toBeGreaterThan(16)
+    expect(await shown(event("y".repeat(4_194_304)), countedTurn())).toBeLessThan(4)
   })
 
   test("many that are parsed, and few if they are alike", async () => {
