@@ -1,4 +1,5 @@
 import { isAscii } from "node:buffer"
+import { bytesIn } from "../wire/buffers.ts"
 import type { JsonObject } from "../wire/usage.ts"
 import { parsePayload } from "./payload.ts"
 import { readData, type SseEvent } from "./sse.ts"
@@ -29,7 +30,7 @@ export interface Abridged {
  * event of 6 MiB takes half of the time.
  */
 export function abridge({ parts }: SseEvent): Abridged | null {
-  const event_bytes = bytesOf(parts)
+  const event_bytes = bytesIn(parts)
   if (event_bytes < LONG_BYTES) return null
   const range = findLongText(parts)
   if (range === null || event_bytes - (range.to - range.from) > LONG_BYTES) return null
@@ -80,12 +81,6 @@ function slice(parts: readonly Uint8Array[], from: number, to: number): Uint8Arr
     start = end
   }
   return views
-}
-
-function bytesOf(parts: readonly Uint8Array[]): number {
-  let bytes = 0
-  for (const { byteLength } of parts) bytes += byteLength
-  return bytes
 }
 
 /** True for a character of one byte that JSON does not escape. */

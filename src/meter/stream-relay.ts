@@ -1,3 +1,4 @@
+import { bytesIn } from "../wire/buffers.ts"
 import type { Ending } from "../wire/call.ts"
 import { ShownUsage } from "./cost.ts"
 import type { EventReading, Prepared } from "./event-reading.ts"
@@ -233,7 +234,7 @@ export class StreamRelay implements OutletSource {
         if (this.#ended) return
         const { done, value } = events.next()
         if (done) return
-        const bytes = value.recurring_bytes === null ? bytesOf(value.parts) : 0
+        const bytes = value.recurring_bytes === null ? bytesIn(value.parts) : 0
         if (bytes > LARGE_EVENT_BYTES) {
           this.#large = value
           break
@@ -451,10 +452,4 @@ export class StreamRelay implements OutletSource {
 /** The rest of a period that began at `since_ms`; infinite if it did not begin. */
 function left(now_ms: number, since_ms: number | null, period_ms: number): number {
   return since_ms === null ? Number.POSITIVE_INFINITY : since_ms + period_ms - now_ms
-}
-
-function bytesOf(parts: readonly Uint8Array[]): number {
-  let bytes = 0
-  for (let at = 0; at < parts.length; at++) bytes += parts[at]?.byteLength ?? 0
-  return bytes
 }
