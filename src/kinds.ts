@@ -6,12 +6,13 @@ type ChargeUnit = "token" | "search" | "page" | "run" | "call"
 type HeldFor = "text" | "image" | "audio" | "output" | "request"
 
 interface KindRow {
-  readonly unit: ChargeUnit
-  /** The plain kind that its tokens are a part of; null for other units. */
-  readonly part_of: Plain | null
+  /** The plain kind that its tokens are a part of. */
+  readonly part_of?: Plain
+  /** Default: token. */
+  readonly unit?: ChargeUnit
   readonly held_for: HeldFor
-  /** The kind whose price it has if it has none; null if it must be priced (D60). */
-  readonly otherwise: string | null
+  /** The kind whose price it has if it has none; without it, it must be priced (D60). */
+  readonly otherwise?: string
   /** For a receipt. */
   readonly label: string
   /** For the column of a table. */
@@ -20,7 +21,6 @@ interface KindRow {
 
 const rows = {
   cache_write: {
-    unit: "token",
     part_of: "input",
     held_for: "text",
     otherwise: "input",
@@ -28,7 +28,6 @@ const rows = {
     title: "CACHE WRITE",
   },
   cache_write_1h: {
-    unit: "token",
     part_of: "input",
     held_for: "text",
     otherwise: "cache_write",
@@ -36,7 +35,6 @@ const rows = {
     title: "CACHE WRITE 1H",
   },
   reasoning: {
-    unit: "token",
     part_of: "output",
     held_for: "output",
     otherwise: "output",
@@ -44,47 +42,36 @@ const rows = {
     title: "REASONING",
   },
   audio_input: {
-    unit: "token",
     part_of: "input",
     held_for: "audio",
-    otherwise: null,
     label: "audio of the prompt",
     title: "AUDIO IN",
   },
   audio_output: {
-    unit: "token",
     part_of: "output",
     held_for: "request",
-    otherwise: null,
     label: "audio of the output",
     title: "AUDIO OUT",
   },
   image_input: {
-    unit: "token",
     part_of: "input",
     held_for: "image",
-    otherwise: null,
     label: "images of the prompt",
     title: "IMAGE IN",
   },
   web_search: {
     unit: "search",
-    part_of: null,
     held_for: "request",
-    otherwise: null,
     label: "web searches",
     title: "SEARCHES",
   },
   image_output: {
-    unit: "token",
     part_of: "output",
     held_for: "output",
-    otherwise: null,
     label: "images of the output",
     title: "IMAGE OUT",
   },
   cached_audio_input: {
-    unit: "token",
     part_of: "cached_input",
     held_for: "audio",
     otherwise: "cached_input",
@@ -93,9 +80,7 @@ const rows = {
   },
   page: {
     unit: "page",
-    part_of: null,
     held_for: "request",
-    otherwise: null,
     label: "pages",
     title: "PAGES",
   },
@@ -103,7 +88,7 @@ const rows = {
 
 export type Bucket = keyof typeof rows
 type TokenBucket = {
-  [Name in Bucket]: (typeof rows)[Name]["unit"] extends "token" ? Name : never
+  [Name in Bucket]: (typeof rows)[Name] extends { part_of: Plain } ? Name : never
 }[Bucket]
 type FeeBucket = Exclude<Bucket, TokenBucket>
 
@@ -116,8 +101,8 @@ export function recordOf<Name extends string, Value>(
 
 /** In the order of the table, in which the ledger keeps their counts. */
 export const buckets = Object.keys(rows) as readonly Bucket[]
-export const tokenBuckets = buckets.filter((bucket): bucket is TokenBucket => rows[bucket].unit === "token")
-export const feeBuckets = buckets.filter((bucket): bucket is FeeBucket => rows[bucket].unit !== "token")
+export const tokenBuckets = buckets.filter((bucket): bucket is TokenBucket => "part_of" in rows[bucket])
+export const feeBuckets = buckets.filter((bucket): bucket is FeeBucket => "unit" in rows[bucket])
 
 export function picoRecord<Value>(toValue: (bucket: Bucket) => Value): Record<`${Bucket}_pico`, Value> {
   const entries = buckets.map((bucket) => [`${bucket}_pico`, toValue(bucket)])
@@ -126,7 +111,8 @@ export function picoRecord<Value>(toValue: (bucket: Bucket) => Value): Record<`$
 
 /** The count that the tokens of a bucket are part of; null for other units. */
 export function parentOf(bucket: Bucket): Plain | null {
-  return rows[bucket].part_of
+  const row = rows[bucket]
+  return "part_of" in row ? row.part_of : null
 }
 
 export function bucketsHeldFor(part: HeldFor): readonly Bucket[] {
@@ -135,7 +121,8 @@ export function bucketsHeldFor(part: HeldFor): readonly Bucket[] {
 
 /** The kind whose price a bucket without a price has; null if it must be priced. */
 export function fallbackOf(bucket: Bucket): Bucket | Plain | null {
-  return rows[bucket].otherwise
+  const row = rows[bucket]
+  return "otherwise" in row ? row.otherwise : null
 }
 
 export function isBucket(kind: string): kind is Bucket {
@@ -150,21 +137,21 @@ export type Kind = Plain | CountedKind | "per_call"
 export const kinds: readonly Kind[] = ["input", "cached_input", "output", ...countedKinds, "per_call"]
 
 const shown: Readonly<Record<Kind, Pick<KindRow, "unit" | "label" | "title">>> = {
-  input: { unit: "token", label: "prompt", title: "PROMPT" },
-  cached_input: { unit: "token", label: "cached prompt", title: "CACHED" },
-  output: { unit: "token", label: "output", title: "OUTPUT" },
+  input: { label: "prompt", title: "PROMPT" },
+  cached_input: { label: "cached prompt", title: "CACHED" },
+  output: { label: "output", title: "OUTPUT" },
   ...rows,
   tool_run: { unit: "run", label: "tool runs", title: "TOOL RUNS" },
   per_call: { unit: "call", label: "call", title: "CALLS" },
 }
 
 export function unitOf(kind: Kind): ChargeUnit {
-  return shown[kind].unit
+  return shown[kind].unit ?? "token"
 }
 
 /** The unit of the price on a line of a receipt: `1M` tokens, or one of another unit. */
 export function priceUnit(kind: string): string {
-  const unit = isKind(kind) ? shown[kind].unit : "token"
+  const unit = isKind(kind) ? unitOf(kind) : "token"
   return unit === "token" ? "1M" : unit
 }
 
