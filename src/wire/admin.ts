@@ -302,9 +302,9 @@ export function timeField(name: string, description: string, expected: string) {
   return parsed(name, expected, { pattern: TIME_FORM, description }, parseTime, printTime)
 }
 
-/** Throws `invalid_request` unless a key would last beyond `now_ms`. */
-export function checkExpiry(expires_at: Date | null | undefined, now_ms: number): void {
-  if (expires_at && expires_at.getTime() <= now_ms) throw invalidField("expires_at", EXPIRY)
+/** Throws `invalid_request` for a time that is not after `now_ms`. */
+export function checkExpiry(at: Date | null | undefined, now_ms: number, field = "expires_at"): void {
+  if (at && at.getTime() <= now_ms) throw invalidField(field, EXPIRY)
 }
 
 export const KeyChange = requestBody(

@@ -1,7 +1,7 @@
 import { type Static, type StaticDecode, Type } from "@sinclair/typebox"
-import { closed, Id, line, OwnReason, orNull, ownId, parsed, requestBody, Time } from "./admin.ts"
+import { closed, EXPIRY, Id, line, OwnReason, orNull, ownId, parsed, requestBody, Time } from "./admin.ts"
 import { budgetPeriods, budgetSelectors, budgetUnits } from "./budget.ts"
-import { EXPECTED, invalidField } from "./fault.ts"
+import { EXPECTED } from "./fault.ts"
 import { fields, nullable, oneOf, optional, resource, text, titled } from "./field.ts"
 import { parseTime, printTime } from "./time.ts"
 
@@ -9,7 +9,6 @@ import { parseTime, printTime } from "./time.ts"
 
 const AMOUNT = "a decimal string: USD with at most 9 decimals, or a whole number of tokens or requests"
 const zones: ReadonlySet<string> = new Set(["UTC", ...Intl.supportedValuesOf("timeZone")])
-const UNTIL = "an RFC 3339 time in the future"
 
 const amount = (description: string) =>
   Type.String({
@@ -127,7 +126,7 @@ export type NewBudget = StaticDecode<typeof NewBudget>
 
 const untilField = { format: "date-time", description: "When the raise ends." }
 const raise = Type.Object(
-  { amount: ownAmount, until: parsed("raise.until", UNTIL, untilField, parseTime, printTime) },
+  { amount: ownAmount, until: parsed("raise.until", EXPIRY, untilField, parseTime, printTime) },
   {
     ...closed,
     description: "Another amount until a time.",
@@ -141,7 +140,3 @@ export const BudgetChangeBody = requestBody({
 })
 
 export const BudgetReset = requestBody({ reason: OwnReason })
-
-export function checkUntil(until: Date | undefined, now_ms: number): void {
-  if (until !== undefined && until.getTime() <= now_ms) throw invalidField("raise.until", UNTIL)
-}

@@ -3,10 +3,10 @@ import { Value } from "@sinclair/typebox/value"
 import { Elysia } from "elysia"
 import { parseId } from "../../id.ts"
 import { type BudgetUpdate, MAX_BUDGETS, MAX_EACH } from "../../ledger/accounts/budgets.ts"
-import { KeyGroup } from "../../wire/admin.ts"
+import { checkExpiry, KeyGroup } from "../../wire/admin.ts"
 import { BudgetLogQuery, PageQuery, pageOf } from "../../wire/admin-query.ts"
 import { type BudgetPeriod, type BudgetUnit, parseAmount } from "../../wire/budget.ts"
-import { BudgetBody, BudgetChangeBody, BudgetReset, checkUntil, NewBudget } from "../../wire/budget-bodies.ts"
+import { BudgetBody, BudgetChangeBody, BudgetReset, NewBudget } from "../../wire/budget-bodies.ts"
 import { BudgetEventBody, BudgetLogBody } from "../../wire/events.ts"
 import { EXPECTED, invalidField, invalidRequest, takenId } from "../../wire/fault.ts"
 import { isTagName, isTagValue } from "../../wire/labels.ts"
@@ -98,7 +98,7 @@ export function budgetRoutes({ ledger }: Operators) {
       "/budgets/:id",
       async ({ params: { id }, body, request }) => {
         const author = authorOf(request, body.reason)
-        checkUntil(body.raise?.until, Date.now())
+        checkExpiry(body.raise?.until, Date.now(), "raise.until")
         const { period, unit } = found(await ledger.getBudget(id), NO_BUDGET)
         const { name, amount, mode, thresholds, raise } = body
         checkMinute(period, mode, thresholds)
