@@ -11,7 +11,7 @@ import { databaseReason } from "../ledger/database/database.ts"
 import { errorCode } from "../ledger/database/database-errors.ts"
 import { readUnfit } from "../ledger/database/fitness.ts"
 import { readVersion, type Version } from "../ledger/database/migration.ts"
-import { IdentityProvider, SignInRefused } from "../oidc/identity-provider.ts"
+import { identityProvider, SignInRefused } from "../oidc/identity-provider.ts"
 import { addressOf } from "../start/banner.ts"
 import { configPath, configuredShards, readConfig } from "../start/setup.ts"
 import { isObject } from "../wire/usage.ts"
@@ -84,7 +84,7 @@ function operators({ host, port, admin_token }: Environment, config: Config | nu
 /** True if the OpenID provider of the console can be discovered (D103). */
 async function signIn({ admin_token }: Environment, { oidc }: Config): Promise<Finding[]> {
   if (oidc === null) return []
-  const provider = new IdentityProvider(oidc)
+  const provider = identityProvider(oidc)
   try {
     await provider.discover()
   } catch (error) {

@@ -26,97 +26,38 @@ export class SignInRefused extends Error {
 }
 
 /** An OpenID provider, asked by Authorization Code flow with PKCE (D103). Nothing about a flow is kept in this process. */
-export class IdentityProvider {
-  readonly name: string
-  readonly settings: OidcSettings
+export type IdentityProvider = ReturnType<typeof identityProvider>
+
+export function identityProvider(settings: OidcSettings) {
+  const { client_id, client_secret, role_claim, name_claim } = settings
+  const issuer = new URL(settings.issuer)
+  const name = settings.name ?? issuer.host
+  const client: oauth.Client = { client_id, [oauth.clockTolerance]: CLOCK_TOLERANCE_S }
   /** It must be registered at the provider. */
-  readonly redirect_uri: string
-  readonly #issuer: URL
-  readonly #client: oauth.Client
-  #metadata: { readonly until_ms: number; readonly found: Promise<oauth.AuthorizationServer> } | null = null
+  const redirect_uri = settings.public_url + CALLBACK
+  const unusable = `${name} did not answer as it must, so nobody was signed in. Try again, or sign in with a token; the gateway's log says why.`
+  let metadata: { readonly until_ms: number; readonly found: Promise<oauth.AuthorizationServer> } | null =
+    null
 
-  constructor(settings: OidcSettings) {
-    this.settings = settings
-    this.#issuer = new URL(settings.issuer)
-    this.name = settings.name ?? this.#issuer.host
-    this.#client = { client_id: settings.client_id, [oauth.clockTolerance]: CLOCK_TOLERANCE_S }
-    this.redirect_uri = settings.public_url + CALLBACK
-  }
+  const options = () => ({
+    signal: AbortSignal.timeout(DEADLINE_MS),
+    // The configuration allows http for this machine only.
+    [oauth.allowInsecureRequests]: issuer.protocol === "http:",
+  })
 
-  /** Rejects with a `SignInRefused` if the issuer has no usable discovery document. */
-  async discover(): Promise<void> {
-    await this.#callProvider(async () => void (await this.#server()))
-  }
-
-  /** The provider's page for a new flow with this secret. */
-  async authorizationUrl(secret: string): Promise<string> {
-    const { state, nonce, verifier } = partsOf(secret)
-    return this.#callProvider(async () => {
-      const { authorization_endpoint } = await this.#server()
-      if (authorization_endpoint === undefined) throw new Error("no authorization_endpoint")
-      const url = new URL(authorization_endpoint)
-      const parameters = {
-        client_id: this.settings.client_id,
-        redirect_uri: this.redirect_uri,
-        response_type: "code",
-        scope: this.settings.scopes.join(" "),
-        code_challenge: await oauth.calculatePKCECodeChallenge(verifier),
-        code_challenge_method: "S256",
-        ...{ state, nonce },
-      }
-      for (const [name, value] of Object.entries(parameters)) url.searchParams.set(name, value)
-      return url.href
-    })
-  }
-
-  /** The person whom the provider sent back with this query, in the flow of `secret`. Rejects with a `SignInRefused`. */
-  async person(query: URLSearchParams, secret: string | null): Promise<Person> {
-    const flow = secret === null ? null : partsOf(secret)
-    if (flow === null || query.get("state") !== flow.state) throw notStartedHere()
-    const claims = await this.#callProvider(() => this.#claims(query, flow))
-    const person = personOf(claims, this.settings)
-    if (person !== null) return person
-    throw new SignInRefused(502, this.#unusable(), "sub and the claim of the name make no name")
-  }
-
-  /** The claims of a valid ID token; those of UserInfo too if the token has no role or name. */
-  async #claims(query: URLSearchParams, { state, nonce, verifier }: FlowParts): Promise<Claims> {
-    const server = await this.#server()
-    const checked = oauth.validateAuthResponse(server, this.#client, query, state)
-    const answer = await oauth.authorizationCodeGrantRequest(
-      ...([server, this.#client, this.#authentication(server), checked] as const),
-      ...([this.redirect_uri, verifier, this.#options()] as const),
-    )
-    const expected = { expectedNonce: nonce, requireIdToken: true }
-    const tokens = await oauth.processAuthorizationCodeResponse(server, this.#client, answer, expected)
-    await oauth.validateApplicationLevelSignature(server, answer, this.#options())
-    const claims = oauth.getValidatedIdTokenClaims(tokens)
-    if (claims === undefined) throw new Error("no ID token")
-    const { role_claim, name_claim } = this.settings
-    const is_whole = [role_claim, name_claim].every((claim) => valuesOf(claims, claim).length > 0)
-    if (is_whole || server.userinfo_endpoint === undefined) return claims
-    const told = await oauth.userInfoRequest(server, this.#client, tokens.access_token, this.#options())
-    const more = await oauth.processUserInfoResponse(server, this.#client, claims.sub, told)
-    // A flag is about the email beside it.
-    const { email_verified } = Object.hasOwn(claims, "email") ? claims : more
-    return { ...more, ...claims, email_verified }
-  }
-
-  #server(): Promise<oauth.AuthorizationServer> {
-    const known = this.#metadata
-    if (known !== null && known.until_ms > Date.now()) return known.found
+  function discovered(): Promise<oauth.AuthorizationServer> {
+    if (metadata !== null && metadata.until_ms > Date.now()) return metadata.found
     const found = oauth
-      .discoveryRequest(this.#issuer, this.#options())
-      .then((answer) => oauth.processDiscoveryResponse(this.#issuer, answer))
-    this.#metadata = { until_ms: Date.now() + METADATA_MS, found }
+      .discoveryRequest(issuer, options())
+      .then((answer) => oauth.processDiscoveryResponse(issuer, answer))
+    metadata = { until_ms: Date.now() + METADATA_MS, found }
     found.catch(() => {
-      this.#metadata = null
+      metadata = null
     })
     return found
   }
 
-  #authentication({ token_endpoint_auth_methods_supported: methods }: oauth.AuthorizationServer) {
-    const { client_secret } = this.settings
+  function authentication({ token_endpoint_auth_methods_supported: methods }: oauth.AuthorizationServer) {
     if (client_secret === null) return oauth.None()
     // Providers differ in how they decode a secret in `Authorization`.
     return methods?.includes("client_secret_post")
@@ -124,29 +65,75 @@ export class IdentityProvider {
       : oauth.ClientSecretBasic(client_secret)
   }
 
-  #options() {
-    return {
-      signal: AbortSignal.timeout(DEADLINE_MS),
-      // The configuration allows http for this machine only.
-      [oauth.allowInsecureRequests]: this.#issuer.protocol === "http:",
-    }
+  /** The claims of a valid ID token; those of UserInfo too if the token has no role or name. */
+  async function claimsOf(query: URLSearchParams, { state, nonce, verifier }: FlowParts): Promise<Claims> {
+    const server = await discovered()
+    const checked = oauth.validateAuthResponse(server, client, query, state)
+    const answer = await oauth.authorizationCodeGrantRequest(
+      ...([server, client, authentication(server), checked] as const),
+      ...([redirect_uri, verifier, options()] as const),
+    )
+    const expected = { expectedNonce: nonce, requireIdToken: true }
+    const tokens = await oauth.processAuthorizationCodeResponse(server, client, answer, expected)
+    await oauth.validateApplicationLevelSignature(server, answer, options())
+    const claims = oauth.getValidatedIdTokenClaims(tokens)
+    if (claims === undefined) throw new Error("no ID token")
+    const is_whole = [role_claim, name_claim].every((claim) => valuesOf(claims, claim).length > 0)
+    if (is_whole || server.userinfo_endpoint === undefined) return claims
+    const told = await oauth.userInfoRequest(server, client, tokens.access_token, options())
+    const more = await oauth.processUserInfoResponse(server, client, claims.sub, told)
+    // A flag is about the email beside it.
+    const { email_verified } = Object.hasOwn(claims, "email") ? claims : more
+    return { ...more, ...claims, email_verified }
   }
 
-  async #callProvider<Answer>(ask: () => Promise<Answer>): Promise<Answer> {
+  async function callProvider<Answer>(ask: () => Promise<Answer>): Promise<Answer> {
     try {
       return await ask()
     } catch (error) {
       const refused =
         error instanceof oauth.AuthorizationResponseError || error instanceof oauth.ResponseBodyError
-      if (!refused) throw new SignInRefused(502, this.#unusable(), reasonOf(error))
+      if (!refused) throw new SignInRefused(502, unusable, reasonOf(error))
       const code = /^[\w.-]{1,64}$/.test(error.error) ? error.error : "without a known code"
-      const message = `${this.name} refused the sign-in (${code}). Start again from the console.`
+      const message = `${name} refused the sign-in (${code}). Start again from the console.`
       throw new SignInRefused(403, message, `${error.name} ${code}`)
     }
   }
 
-  #unusable(): string {
-    return `${this.name} did not answer as it must, so nobody was signed in. Try again, or sign in with a token; the gateway's log says why.`
+  return {
+    name,
+    settings,
+    redirect_uri,
+    /** Rejects with a `SignInRefused` if the issuer has no usable discovery document. */
+    discover: () => callProvider(async () => void (await discovered())),
+    /** The provider's page for a new flow with this secret. */
+    async authorizationUrl(secret: string): Promise<string> {
+      const { state, nonce, verifier } = partsOf(secret)
+      return callProvider(async () => {
+        const { authorization_endpoint } = await discovered()
+        if (authorization_endpoint === undefined) throw new Error("no authorization_endpoint")
+        const url = new URL(authorization_endpoint)
+        const parameters = {
+          client_id,
+          redirect_uri,
+          response_type: "code",
+          scope: settings.scopes.join(" "),
+          code_challenge: await oauth.calculatePKCECodeChallenge(verifier),
+          code_challenge_method: "S256",
+          ...{ state, nonce },
+        }
+        for (const [name, value] of Object.entries(parameters)) url.searchParams.set(name, value)
+        return url.href
+      })
+    },
+    /** The person whom the provider sent back with this query, in the flow of `secret`. Rejects with a `SignInRefused`. */
+    async person(query: URLSearchParams, secret: string | null): Promise<Person> {
+      const flow = secret === null ? null : partsOf(secret)
+      if (flow === null || query.get("state") !== flow.state) throw notStartedHere()
+      const person = personOf(await callProvider(() => claimsOf(query, flow)), settings)
+      if (person !== null) return person
+      throw new SignInRefused(502, unusable, "sub and the claim of the name make no name")
+    },
   }
 }
 

@@ -1,7 +1,7 @@
 import type { MadeAnswerMemory } from "../admission/memory.ts"
 import { mapInTurns, turns } from "../turns.ts"
 import { LARGE_BYTES } from "../wire/buffers.ts"
-import { CsvColumns, csvHeader, csvLines, ndjsonOf, rowsOf } from "../wire/csv.ts"
+import { csvColumns, csvHeader, csvLines, ndjsonOf, rowsOf } from "../wire/csv.ts"
 import { invalidField } from "../wire/fault.ts"
 import { piecesInParts } from "./in-parts.ts"
 
@@ -73,7 +73,7 @@ export async function inFormat(
     if (requested === null) return largeJson(request, body, memory)
     throw NO_LIST
   }
-  const lines = new MadeAnswer(format, request, memory())
+  const lines = makeAnswer(format, request, memory())
   await lines.add(rows)
   return lines.end(besideRows(url, object))
 }
@@ -90,7 +90,7 @@ const isLong = (body: unknown) =>
 async function largeJson(request: Request, body: unknown, memory: () => MadeAnswerMemory) {
   const text = isLong(body) ? null : (JSON.stringify(body) ?? "")
   if (text !== null && text.length < LARGE_BYTES) return
-  const answer = new MadeAnswer("json", request, memory())
+  const answer = makeAnswer("json", request, memory())
   if (text === null) await answer.addJson(Object(body))
   else answer.write(text)
   return answer.end()
@@ -100,83 +100,74 @@ const ROWS_AT_ONCE = 100
 const encoder = new TextEncoder()
 
 /** An answer whose text is made whole, in parts of some milliseconds, and then sent as its client takes it (D113). */
-export class MadeAnswer {
-  readonly #format: keyof typeof MADE
-  readonly #signal: AbortSignal
-  readonly #memory: MadeAnswerMemory
-  readonly #pieces: Uint8Array[] = []
+export type MadeAnswer = ReturnType<typeof makeAnswer>
+
+export function makeAnswer(format: keyof typeof MADE, { signal }: Request, memory: MadeAnswerMemory) {
+  const pieces: Uint8Array[] = []
   /** Of CSV, from the first rows on. */
-  #columns: readonly string[] | null = null
+  let columns: readonly string[] | null = null
 
-  constructor(format: keyof typeof MADE, { signal }: Request, memory: MadeAnswerMemory) {
-    this.#format = format
-    this.#signal = signal
-    this.#memory = memory
+  /** Gives the memory back. */
+  function drop(): void {
+    pieces.length = 0
+    memory.free()
   }
 
-  /** Adds rows. Those of the first time have all columns. */
-  async add(rows: readonly object[]): Promise<void> {
-    const columns = this.#format === "csv" ? (this.#columns ?? (await this.#begin(rows))) : null
-    const turn = turns()
-    for (let at = 0; at < rows.length; at += ROWS_AT_ONCE) {
-      const some = rows.slice(at, at + ROWS_AT_ONCE)
-      this.write(columns === null ? ndjsonOf(some) : csvLines(columns, some))
-      await turn()
+  function write(text: string): void {
+    const bytes = encoder.encode(text)
+    try {
+      memory.take(bytes.byteLength)
+    } catch (error) {
+      drop()
+      throw error
     }
+    pieces.push(bytes)
   }
 
-  /** Writes the line of names. */
-  async #begin(rows: readonly object[]): Promise<readonly string[]> {
-    const columns = new CsvColumns()
-    await mapInTurns(rows, (row) => columns.add(row))
-    this.#columns = columns.names
-    this.write(csvHeader(this.#columns))
-    return this.#columns
-  }
-
-  /** An object whose lists may be long. */
-  async addJson(body: object): Promise<void> {
-    let before = "{"
-    for (const [name, value] of Object.entries(body)) {
-      if (value === undefined) continue
-      this.write(`${before}${JSON.stringify(name)}:`)
-      if (Array.isArray(value)) await this.#addList(value)
-      else this.write(JSON.stringify(value))
-      before = ","
-    }
-    this.write("}")
-  }
-
-  async #addList(list: readonly unknown[]): Promise<void> {
+  async function addList(list: readonly unknown[]): Promise<void> {
     const turn = turns()
     for (let at = 0; at < list.length; at += ROWS_AT_ONCE) {
       const text = JSON.stringify(list.slice(at, at + ROWS_AT_ONCE)).slice(1, -1)
-      this.write(`${at === 0 ? "[" : ","}${text}`)
+      write(`${at === 0 ? "[" : ","}${text}`)
       await turn()
     }
-    this.write(list.length === 0 ? "[]" : "]")
+    write(list.length === 0 ? "[]" : "]")
   }
 
-  write(text: string): void {
-    const bytes = encoder.encode(text)
-    try {
-      this.#memory.take(bytes.byteLength)
-    } catch (error) {
-      this.drop()
-      throw error
-    }
-    this.#pieces.push(bytes)
-  }
-
-  /** Gives the memory back. */
-  drop(): void {
-    this.#pieces.length = 0
-    this.#memory.free()
-  }
-
-  end(headers: Readonly<Record<string, string>> = {}): Response {
-    const parts = piecesInParts(this.#pieces, this.#signal, () => this.drop())
-    return new Response(parts, { headers: { "content-type": MADE[this.#format], ...NO_STORE, ...headers } })
+  return {
+    write,
+    drop,
+    /** Adds rows. Those of the first time have all columns, whose names are the first line of CSV. */
+    async add(rows: readonly object[]): Promise<void> {
+      if (format === "csv" && columns === null) {
+        const names = csvColumns()
+        await mapInTurns(rows, names.add)
+        columns = names.found()
+        write(csvHeader(columns))
+      }
+      const turn = turns()
+      for (let at = 0; at < rows.length; at += ROWS_AT_ONCE) {
+        const some = rows.slice(at, at + ROWS_AT_ONCE)
+        write(columns === null ? ndjsonOf(some) : csvLines(columns, some))
+        await turn()
+      }
+    },
+    /** Adds an object whose lists may be long. */
+    async addJson(body: object): Promise<void> {
+      let before = "{"
+      for (const [name, value] of Object.entries(body)) {
+        if (value === undefined) continue
+        write(`${before}${JSON.stringify(name)}:`)
+        if (Array.isArray(value)) await addList(value)
+        else write(JSON.stringify(value))
+        before = ","
+      }
+      write("}")
+    },
+    end(headers: Readonly<Record<string, string>> = {}): Response {
+      const parts = piecesInParts(pieces, signal, drop)
+      return new Response(parts, { headers: { "content-type": MADE[format], ...NO_STORE, ...headers } })
+    },
   }
 }
 
@@ -184,7 +175,7 @@ export class MadeAnswer {
 export function rowsFor(request: Request, memory: () => MadeAnswerMemory): MadeAnswer | null {
   const requested = new URL(request.url).searchParams.get("format")
   const format = formatOf(request, requested, LIST_FORMATS)
-  return format === "csv" || format === "ndjson" ? new MadeAnswer(format, request, memory()) : null
+  return format === "csv" || format === "ndjson" ? makeAnswer(format, request, memory()) : null
 }
 
 function formatOf<Format extends keyof typeof TYPES>(

@@ -13,7 +13,7 @@ import type { ShardDatabase } from "../ledger/shards.ts"
 import type { Log } from "../log.ts"
 import { createMetrics, type Metrics } from "../metrics/metrics.ts"
 import { UsageWarnings } from "../metrics/usage-warnings.ts"
-import { IdentityProvider } from "../oidc/identity-provider.ts"
+import { identityProvider } from "../oidc/identity-provider.ts"
 import { RepeatedRefusals } from "../routes/repeated-refusals.ts"
 import { checkpoint } from "../settlement/settle.ts"
 import { CircuitBreakers, troublesOf, upstreamStatuses } from "../upstream/circuit-breakers.ts"
@@ -139,7 +139,7 @@ function serve(
     draining: () => shutdown.begun,
     addressOf: (request: Request) => (admin_server ?? server).addressOf(request),
     senderOf: (request: Request) => (admin_server ?? server).sockets.address(request),
-    identity_provider: config.oidc === null ? null : new IdentityProvider(config.oidc),
+    identity_provider: config.oidc === null ? null : identityProvider(config.oidc),
     signInFailed: (reason: string) => log.warn({ reason }, "a sign-in by the OpenID provider failed"),
     onChange: metrics.changed,
     onAudit: metrics.audited,

@@ -16,24 +16,18 @@ export function ndjsonOf(rows: readonly object[]): string {
 
 /** A header, and a line for each row. Fields of objects are columns such as `a.b`; lists are JSON. Empty without rows. */
 export function csvOf(rows: readonly object[]): string {
-  const columns = new CsvColumns()
+  const columns = csvColumns()
   for (const row of rows) columns.add(row)
-  const { names } = columns
+  const names = columns.found()
   return csvHeader(names) + csvLines(names, rows)
 }
 
-/** The columns of rows. */
-export class CsvColumns {
-  readonly #all = new Set<string>()
-
-  add(row: object): void {
-    addNames(row, "", this.#all)
-  }
-
-  /** Without those of objects that are null in some rows, whose fields are columns in the others. */
-  get names(): readonly string[] {
-    const all = [...this.#all]
-    return all.filter((name) => !all.some((other) => other.startsWith(`${name}.`)))
+/** The columns of rows, without those of objects that are null in some rows, whose fields are columns in the others. */
+export function csvColumns() {
+  const all = new Set<string>()
+  return {
+    add: (row: object) => addNames(row, "", all),
+    found: () => [...all].filter((name) => !all.values().some((other) => other.startsWith(`${name}.`))),
   }
 }
 

@@ -5,7 +5,7 @@ import { loadConfig } from "../../src/config/load.ts"
 import type { OidcSettings } from "../../src/config/oidc.ts"
 import { demoConfig } from "../../src/demo/demo-config.ts"
 import { operatorLedger } from "../../src/ledger/operators.ts"
-import { IdentityProvider } from "../../src/oidc/identity-provider.ts"
+import { identityProvider } from "../../src/oidc/identity-provider.ts"
 import { createApp } from "../../src/service/app.ts"
 import type { Gateway } from "../../src/service/gateway.ts"
 import { idleGateway } from "../support/idle-gateway.ts"
@@ -35,7 +35,7 @@ export function referenceApp(admin_token: string | null = "operator-token-of-the
     limits: config.limits,
     memory: gateway.memory,
     models: config.models,
-    identity_provider: new IdentityProvider(SIGN_IN),
+    identity_provider: identityProvider(SIGN_IN),
     upstreams: unasked,
   })
 }

@@ -2,7 +2,7 @@ import { afterAll, afterEach, beforeEach, expect, test } from "bun:test"
 import { drizzle } from "drizzle-orm/postgres-js"
 import type { OidcSettings } from "../../src/config/oidc.ts"
 import { connect } from "../../src/ledger/database/address.ts"
-import { IdentityProvider } from "../../src/oidc/identity-provider.ts"
+import { identityProvider } from "../../src/oidc/identity-provider.ts"
 import { type AdminHarness, mount, testAdmin } from "../admin/admin-harness.ts"
 import { ACCESS_TOKEN, newKey, type ScriptedIssuer, startScriptedIssuer, token } from "./scripted-issuer.ts"
 
@@ -39,7 +39,7 @@ afterAll(() => script.stop())
 function restart(): void {
   app = mount({
     ...{ database: adminApi.database, deadline_ms: 10_000 },
-    identity_provider: new IdentityProvider(settings),
+    identity_provider: identityProvider(settings),
     signInFailed: (reason) => void reasons.push(reason),
     senderOf: ({ headers }) => headers.get(SENDER) ?? "",
   })
@@ -200,7 +200,7 @@ test("D103 without the database nobody gets in, and one sentence says so", async
   script.claims = { nonce: flow.asked.get("nonce") }
   app = mount({
     ...{ database: drizzle(connect(nowhere, { backoff: () => 0 })), deadline_ms: 1_000 },
-    identity_provider: new IdentityProvider(settings),
+    identity_provider: identityProvider(settings),
   })
   const { answer } = await end(flow)
   expect([answer.status, answer.headers.get("set-cookie")]).toEqual([503, null])

@@ -5,7 +5,7 @@ import { mapInTurns } from "../../turns.ts"
 import { printCursor } from "../../wire/cursor.ts"
 import { EventsQuery, FeedLine, feedQueryOf, NEXT_CURSOR } from "../../wire/events.ts"
 import { eventBody } from "../event-body.ts"
-import { MadeAnswer } from "../list-formats.ts"
+import { makeAnswer } from "../list-formats.ts"
 import { answer } from "../reference/operation.ts"
 import { ofLedger } from "../reference/routes.ts"
 import { FEED_ARCHIVED } from "../routing.ts"
@@ -24,7 +24,7 @@ export function eventRoutes(operators: Operators) {
         ...eventBody(event),
         cursor: printCursor(cursor),
       })
-      const lines = new MadeAnswer("ndjson", request, madeAnswer(operators))
+      const lines = makeAnswer("ndjson", request, madeAnswer(operators))
       await lines.add(await mapInTurns(page.events, lineOf))
       return lines.end({ [NEXT_CURSOR]: printCursor(page.next) })
     },
