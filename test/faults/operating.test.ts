@@ -106,6 +106,7 @@ describe("the wall clock", () => {
     expect(ids).toEqual([...ids].sort())
     await finishStream(exchange)
     await client.receives("data: [DONE]\n\n")
+    await untilIs(() => scene.steady.balance(id), { held: "0" })
     expect(await scene.steady.calls(`?account=${id}`)).toMatchObject(Array.from({ length: 5 }, () => WHOLE))
     gateway.signal("SIGTERM")
     expect(await gateway.exited).toBe(0)

@@ -10,7 +10,16 @@ import { endBatch } from "../../src/ledger/money/end.ts"
 import { sweepGrants } from "../../src/ledger/money/grants.ts"
 import { holdBatch } from "../../src/ledger/money/hold.ts"
 import { balanceAt } from "../../src/ledger/reports/balance.ts"
-import { type Account, falsify, holdOf, nth, recording, settled, testGateway } from "./test-database.ts"
+import {
+  type Account,
+  falsify,
+  holdOf,
+  nth,
+  patience,
+  recording,
+  settled,
+  testGateway,
+} from "./test-database.ts"
 
 /** D95: credit grants and the credit line, on a real Postgres. */
 
@@ -205,6 +214,7 @@ async function spentOf({ account_id }: Account, credit_id: string) {
 }
 
 test("D95: 32 calls at once never get expired money, and no nano is lost", async () => {
+  using _ = patience()
   const PAID = 500n
   // More than the fastest machine can spend until the expiry.
   const GRANTED = 1_000_000_000n

@@ -1,5 +1,4 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
-import { sql } from "drizzle-orm"
 import fc from "fast-check"
 import type { TransactionSql } from "postgres"
 import { connectDatabase } from "../../src/ledger/database/database.ts"
@@ -350,14 +349,15 @@ describe("D72: sums are proved by their entries", () => {
 test("D72: an hour stays open while a transaction that began in it may still write", async () => {
   const { upkeep } = db.database
   await until(72)
-  const [{ now_ms } = { now_ms: 0 }] = await upkeep.execute<{ now_ms: number }>(
-    sql`SELECT extract(epoch FROM now())::float8 * 1000 AS now_ms`,
-  )
-  // The current hour, seen from behind its end.
-  const hour_ms = Math.floor(now_ms / HOUR_MS) * HOUR_MS
+  let began_ms = 0
+  const writing = await openTransaction(db.sql, async (tx) => {
+    const [row] = await tx`SELECT extract(epoch FROM now())::float8 * 1000 AS began_ms`
+    began_ms = Number(row?.began_ms)
+  })
+  // The hour in which it began, seen from behind its end.
+  const hour_ms = Math.floor(began_ms / HOUR_MS) * HOUR_MS
   await db.sql`UPDATE tollgate.summed SET hours_until = ${new Date(hour_ms)}, days_until = ${new Date(hour_ms)}`
   const after_ms = -2 * HOUR_MS
-  const writing = await openTransaction(db.sql, (tx) => tx`SELECT now()`)
   expect(await sumHours(upkeep, never, after_ms)).toBe(0)
   await writing.commit()
   expect(await sumHours(upkeep, never, after_ms)).toBeGreaterThan(0)

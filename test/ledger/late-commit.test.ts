@@ -10,6 +10,7 @@ import {
   holdOf,
   openTestDatabase,
   openTransaction,
+  patience,
   settled,
   type TestDatabase,
   violations,
@@ -92,6 +93,7 @@ async function gatewayOf({ id }: Hold) {
 describe("D27 a hold that is asked again while its first attempt commits", () => {
   // Alone by the lean statement for one call, and together by that for a batch.
   test.each([1, 2])("is held, although for its own hold nothing is left: %d at once", async (calls) => {
+    using _ = patience()
     const ledger = await warmLedger()
     const { terms_id, commit } = await lateTerms()
     const accounts = await Promise.all(Array.from({ length: calls }, () => db.account(100n)))
@@ -107,6 +109,7 @@ describe("D27 a hold that is asked again while its first attempt commits", () =>
   })
 
   test("D42, D46 is held, although for its own hold nothing is left of what its key may spend", async () => {
+    using _ = patience()
     const ledger = await warmLedger()
     const { terms_id, commit } = await lateTerms()
     const account = await db.account(1_000n)
@@ -122,6 +125,7 @@ describe("D27 a hold that is asked again while its first attempt commits", () =>
   })
 
   test("does not count twice against a neighbour of its account", async () => {
+    using _ = patience()
     const { ledger, hold, holding, commit } = await lateHold()
     const neighbour = holdOf({ account_id: hold.account_id, key_id: hold.key_id }, 40n)
     const beside = ledger.hold(neighbour)
@@ -132,6 +136,7 @@ describe("D27 a hold that is asked again while its first attempt commits", () =>
   })
 
   test("and is refused, for its key was revoked meanwhile: what comes late is released", async () => {
+    using _ = patience()
     const { ledger, hold, holding, commit } = await lateHold()
     await db.sql`UPDATE tollgate.keys SET revoked_at = now() WHERE id = ${hold.key_id}`
     expect(await holding).toEqual({ outcome: "invalid_api_key" })
@@ -142,6 +147,7 @@ describe("D27 a hold that is asked again while its first attempt commits", () =>
   })
 
   test("and is refused, for the money is gone: what has not come yet cannot come any more", async () => {
+    using _ = patience()
     const { ledger, hold, holding, commit } = await lateHold()
     const taking = db.sql.begin(async (tx) => {
       await tx`UPDATE tollgate.accounts SET balance_nano = 50 WHERE id = ${hold.account_id}`

@@ -14,6 +14,7 @@ import {
   holdOf,
   LONG_LEASE,
   ledgerAt,
+  patience,
   RENEWING,
   settled,
   testDatabase,
@@ -29,7 +30,11 @@ const COST = 5n
 
 const db = await testDatabase()
 const proxy = await DatabaseProxy.start(db.address)
-afterAll(() => proxy.stop())
+const spy = patience()
+afterAll(async () => {
+  spy.mockRestore()
+  await proxy.stop()
+})
 afterEach(async () => {
   expect(await violations(db.sql, { overdrawn: true })).toEqual([])
 })

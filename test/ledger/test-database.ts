@@ -1,4 +1,4 @@
-import { afterAll, afterEach, expect } from "bun:test"
+import { afterAll, afterEach, expect, spyOn } from "bun:test"
 import { mkdtemp, readdir, rm } from "node:fs/promises"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
@@ -6,6 +6,7 @@ import type { Sql, TransactionSql } from "postgres"
 import { floorId, nextId } from "../../src/id.ts"
 import type { Violation } from "../../src/ledger/archive/violations.ts"
 import { type Address, connect } from "../../src/ledger/database/address.ts"
+import { BatchQueue } from "../../src/ledger/database/batch-queue.ts"
 import { DatabaseConnection, type Runner } from "../../src/ledger/database/connection.ts"
 import { type Database, openDatabase } from "../../src/ledger/database/database.ts"
 import type { Statement } from "../../src/ledger/database/statement.ts"
@@ -55,6 +56,17 @@ export class PatientConnection extends DatabaseConnection {
   ): ReturnType<Runner["run"]> {
     return super.run(statement, values, 20 * within_ms, size)
   }
+}
+
+/** For tests that are not about how late an answer may come: calls wait a minute longer for the ledger, until it is restored. */
+export function patience() {
+  const { add } = BatchQueue.prototype
+  return spyOn(BatchQueue.prototype, "add").mockImplementation(function (
+    this: BatchQueue<unknown, unknown>,
+    ...[item, until_ms = Number.POSITIVE_INFINITY, ...rest]: Parameters<typeof add>
+  ) {
+    return add.call(this, item, until_ms + 60_000, ...rest)
+  })
 }
 
 /** A fresh database for one test file, and helpers on it. */

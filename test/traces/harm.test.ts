@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
-import { chat, startGateway, type TestGateway } from "../support/gateway.ts"
+import { chat, startGateway, type TestGateway, untilIs } from "../support/gateway.ts"
 import { chatWords, HELLO, sse, startProvider, usage } from "../support/provider.ts"
 import { type Answer, startCollector } from "./collector.ts"
 import { tracing } from "./tracing.ts"
@@ -25,7 +25,7 @@ async function sixtyCalls(gateway: TestGateway): Promise<void> {
       expect(await answer.text()).toContain(at % 2 === 1 ? "[DONE]" : "hello")
     }),
   )
-  expect(await gateway.balance(id)).toMatchObject({ balance: "0.9982", held: "0" })
+  expect(await untilIs(() => gateway.balance(id), { held: "0" })).toMatchObject({ balance: "0.9982" })
   expect(await gateway.audit()).toMatchObject({ open_holds: 0, violations: [] })
 }
 
