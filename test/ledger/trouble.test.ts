@@ -20,6 +20,7 @@ import {
   ledgerAt,
   listening,
   lockAccount,
+  patience,
   released,
   settled,
   testDatabase,
@@ -247,6 +248,7 @@ describe("the network and the server", () => {
   })
 
   test("D27 the server ends every connection under load: nothing is lost, nothing twice", async () => {
+    using _ = patience()
     const ledger = await db.ledger()
     const account = await db.account(1_000_000n)
     const holds = Array.from({ length: 300 }, () => holdOf(account, 10n))
