@@ -14,7 +14,7 @@ import {
   holdOf,
   LONG_LEASE,
   ledgerAt,
-  patience,
+  patiently,
   RENEWING,
   settled,
   testDatabase,
@@ -30,11 +30,8 @@ const COST = 5n
 
 const db = await testDatabase()
 const proxy = await DatabaseProxy.start(db.address)
-const spy = patience()
-afterAll(async () => {
-  spy.mockRestore()
-  await proxy.stop()
-})
+patiently()
+afterAll(() => proxy.stop())
 afterEach(async () => {
   expect(await violations(db.sql, { overdrawn: true })).toEqual([])
 })

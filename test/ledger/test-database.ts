@@ -1,4 +1,4 @@
-import { afterAll, afterEach, expect, spyOn } from "bun:test"
+import { afterAll, afterEach, beforeAll, expect, spyOn } from "bun:test"
 import { mkdtemp, readdir, rm } from "node:fs/promises"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
@@ -67,6 +67,15 @@ export function patience() {
   ) {
     return add.call(this, item, until_ms + 60_000, ...rest)
   })
+}
+
+/** The same for all tests of a block. */
+export function patiently(): void {
+  let spy: Disposable | undefined
+  beforeAll(() => {
+    spy = patience()
+  })
+  afterAll(() => spy?.[Symbol.dispose]())
 }
 
 /** A fresh database for one test file, and helpers on it. */
