@@ -16,6 +16,7 @@ import {
 } from "../../src/ledger/reports/usage-sums.ts"
 import { faultOf } from "../../src/routes/routing.ts"
 import { usageRange } from "../../src/wire/usage-report.ts"
+import { Random } from "../faults/random.ts"
 
 /** D74: the answers of several shards as one. */
 
@@ -39,7 +40,8 @@ const rowOf = (id: number): Row => ({ id: id.toString(16).padStart(8, "0") })
 describe("pages of several shards", () => {
   test("are together the whole list, newest first, each row once, whatever each shard sees at a time", () => {
     for (let round = 0; round < 2_000; round += 1) {
-      const below = (most: number) => Math.floor(Math.random() * most)
+      const random = new Random(round)
+      const below = (most: number) => Math.floor(random.next() * most)
       const ids = Array.from({ length: below(60) }, (_, at) => at * 3 + below(3))
       const shards = Array.from({ length: 1 + below(4) }, (): number[] => [])
       for (const id of ids) shards[below(shards.length)]?.push(id)
@@ -154,7 +156,8 @@ describe("usage of several shards", () => {
   test("D113 has each group once, in the order of Postgres, whatever each shard gives at a time", async () => {
     const letters = ["a", "B", "é", "￰", "🐘", '"', " ", "1"]
     for (let round = 0; round < 300; round += 1) {
-      const below = (most: number) => Math.floor(Math.random() * most)
+      const random = new Random(round)
+      const below = (most: number) => Math.floor(random.next() * most)
       const word = () => Array.from({ length: below(3) }, () => letters[below(letters.length)]).join("")
       const all = new Map<string, Planted>()
       const shards = Array.from({ length: 2 + below(3) }, () => {
