@@ -6,6 +6,7 @@ import { readFeed } from "../../src/ledger/feed/feed.ts"
 import { listCalls } from "../../src/ledger/reports/calls.ts"
 import { type GroupSums, MAX_ALL_GROUPS, readUsage } from "../../src/ledger/reports/usage-sums.ts"
 import { plantCalls } from "../admin/admin-harness.ts"
+import { feedReaches } from "../support/horizon.ts"
 import { numberedId, testDatabase } from "./test-database.ts"
 
 /** D113: rows come from the database in parts, between which the event loop has turns. */
@@ -83,6 +84,7 @@ test("D113 a page of calls looks at as many as before, however many parts it has
 
 test("D113 long pages of events are read in parts", async () => {
   const query = { after: null, from: null, types: ["tollgate.call.ended"], limit: 1_000 } as const
+  await feedReaches(db.database.operators)
   const all = await parametersOf(async (database) => {
     const { events } = await readFeed(database, "main", query)
     expect(events.map(({ event }) => "call" in event && event.call.id)).toEqual(ids.slice(0, 1_000))
