@@ -24,14 +24,14 @@ const rows = {
     part_of: "input",
     held_for: "text",
     otherwise: "input",
-    label: "written to the cache",
+    label: "cache writes",
     title: "CACHE WRITE",
   },
   cache_write_1h: {
     part_of: "input",
     held_for: "text",
     otherwise: "cache_write",
-    label: "written to the cache for 1 h",
+    label: "1 h cache writes",
     title: "CACHE WRITE 1H",
   },
   reasoning: {
@@ -44,19 +44,19 @@ const rows = {
   audio_input: {
     part_of: "input",
     held_for: "audio",
-    label: "audio of the prompt",
+    label: "prompt audio",
     title: "AUDIO IN",
   },
   audio_output: {
     part_of: "output",
     held_for: "request",
-    label: "audio of the output",
+    label: "output audio",
     title: "AUDIO OUT",
   },
   image_input: {
     part_of: "input",
     held_for: "image",
-    label: "images of the prompt",
+    label: "prompt images",
     title: "IMAGE IN",
   },
   web_search: {
@@ -68,14 +68,14 @@ const rows = {
   image_output: {
     part_of: "output",
     held_for: "output",
-    label: "images of the output",
+    label: "output images",
     title: "IMAGE OUT",
   },
   cached_audio_input: {
     part_of: "cached_input",
     held_for: "audio",
     otherwise: "cached_input",
-    label: "cached audio of the prompt",
+    label: "cached prompt audio",
     title: "CACHED AUDIO",
   },
   page: {

@@ -289,7 +289,7 @@ export const accounts: Group = {
     move: adminCommand({
       summary: "Move an account to another shard",
       details:
-        "Waits for the open calls of the account; until the end its new calls get a 503 and are to be repeated. The same command continues a move that was interrupted. The present shard as --to cancels a move. The exit code is 1 if the account does not match its journal afterwards.",
+        "Waits for the account's open calls. Until the move ends, new calls get a 503 and should be retried. The same command resumes an interrupted move. To cancel a move, pass the current shard as --to. The exit code is 1 if the account does not match its journal afterwards.",
       words: { ...ACCOUNT, "--to <SHARD>": "the name of the shard" },
       examples: { "tollgate accounts move Acme --to b": "its keys, balance and limits go to shard b" },
       async run({ account, to }, context) {

@@ -8,7 +8,7 @@ import { START_WORDS, variablesOf } from "./serve.ts"
 export const check = leaf({
   summary: "Check everything that the gateway needs to start",
   details:
-    "Reads the environment and the configuration, connects to the database, requests the model list of each upstream with each key, and binds the port. Shows the preset of each upstream. Changes nothing, and costs nothing without --call. The exit code is 1 if a check fails.",
+    "Reads the environment and the configuration, connects to the database, lists the models of each upstream with each key, and binds the port. Shows the preset of each upstream. Changes nothing, and costs nothing without --call. The exit code is 1 if a check fails.",
   words: {
     ...START_WORDS,
     "--call":

@@ -29,10 +29,10 @@ const REMARK_MS = 5_000
 export const audit = adminCommand({
   summary: "Verify every balance, hold, spending limit and charge against the journal",
   details:
-    "Uses 10 % of the time, so that calls are not slowed down. The exit code is 1 if anything does not match.",
+    "Works 10 % of the time and pauses 90 %, so that calls are not slowed down. The exit code is 1 if anything does not match.",
   words: {
     "--full": "read the entries of sealed months too, instead of their seals",
-    "--fast": "work all the time: for a ledger without calls",
+    "--fast": "run without pauses, for a ledger without calls",
   },
   examples: {
     "tollgate audit": "one line if everything matches",
@@ -154,7 +154,7 @@ export const journal = adminCommand({
   words: {
     "--verify": "compute the hashes of all sealed months again, and compare",
     "--dump <MONTH>": "write the entries of a sealed month to a file",
-    "--to <FILE>": "the new file of --dump, compressed with gzip",
+    "--to <FILE>": "file that --dump creates, compressed with gzip",
     "--drop <MONTH>": "drop the entries of a detached month that was dumped",
     "--shard <NAME>": "the shard of --dump and --drop, if there are several",
     "--archive-note <TEXT>": "where the dump is kept (default: the path of the file)",
@@ -188,7 +188,7 @@ export const journal = adminCommand({
     context.show(verify ? { data: months } : { data }, () => table(columns, months, context.screen))
     if (verify && !months.some(({ differed }) => differed !== null)) context.remark(NOTHING_SEALED)
     const wrong = months.filter(({ differed }) => differed !== null && differed > 0)
-    if (wrong.length > 0) throw new CliError(`not as they were sealed: ${wrong.map(nameOf).join(", ")}`)
+    if (wrong.length > 0) throw new CliError(`changed since they were sealed: ${wrong.map(nameOf).join(", ")}`)
   },
 })
 

@@ -100,7 +100,10 @@ export function operatorLedger(databases: OneOrMore<OperatedDatabase>, deadlines
   }
   const accountNamed = async (external_id: string | null | undefined) =>
     external_id == null ? null : first(accounts.findAccount)(external_id)
-  /** The same calls in every shard: one that an account has left has calls of its keys, but not the keys. */
+  /**
+   * The account of a key, by which all shards select the key's calls. After a move the old shard keeps the calls, but
+   * not the key.
+   */
   const ofAccount = async (key_id: string | undefined, account_id: string | undefined) =>
     account_id === undefined && key_id !== undefined ? (await keyed(key_id))?.answer.account_id : account_id
   const inAll = async <Range extends Pick<Span, "account_ids" | "key_id">>(span: Range): Promise<Range> => {

@@ -109,7 +109,7 @@ export class ChatReading extends EventReading {
 /** A request may ask for 128 choices (D12). */
 const MAX_CHOICES = 128
 
-/** Its index; `place` in the event's list stands in for one that is missing or is none. */
+/** The choice's index, or its position in the list if the index is missing or invalid. */
 function indexOf({ index }: JsonObject, position: number): number {
   return isWhole(index) ? index : position
 }

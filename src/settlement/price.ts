@@ -25,9 +25,10 @@ export interface Priced {
 type Settled = Extract<Verdict, { outcome: "settled" }>
 
 /**
- * Prices a verdict: one sum, times the price multiplier of the account (D69), rounded up once. What the provider reported is charged
- * in full, above the hold too, which is noted (D11); what the gateway estimated only as far as it fits under `amount_nano` (D6), so that the tokens
- * recorded are the tokens charged. `searches` is how many there were where the provider does not count them (D60).
+ * Prices a verdict: one sum, times the price multiplier of the account (D69), rounded up once. Reported usage is
+ * charged in full; a charge above the hold is noted as `overage` (D11). Estimated tokens are charged only as far as the
+ * hold `amount_nano` covers them (D6), and only charged tokens are recorded. `searches`: their number if the provider
+ * does not count them (D60).
  */
 export function priceVerdict(
   verdict: Verdict,

@@ -123,7 +123,7 @@ export const ownId = (description: string) =>
     ),
   )
 export const trueOrFalse = (description: string) => Type.Boolean({ description, [EXPECTED]: "true or false" })
-const Suspended = trueOrFalse("True refuses all new calls, false accepts them again.")
+const Suspended = trueOrFalse("`true` refuses all new calls, `false` accepts them again.")
 const MayManageKeys = trueOrFalse(
   "True lets the holders of the account's keys make, rotate and revoke keys, with no more rights than their own. Default: false.",
 )

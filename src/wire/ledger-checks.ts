@@ -186,7 +186,7 @@ export const DumpNote = requestBody({
   archive: Type.String({
     minLength: 1,
     maxLength: 500,
-    description: "Where the dump is. Operators who ask for a call of this month are told.",
+    description: "The location of the dump. Operators who request a call of this month see it.",
     [EXPECTED]: "1 to 500 characters",
   }),
 })
@@ -212,7 +212,7 @@ export const SumsCheck = requestBody({ day: Type.Optional(Day) })
 export const CheckedSumsBody = Type.Object({
   day: DayOrNull("The day, in UTC. Null if it has no sums yet."),
   sums: count("The number of sums of this day and its hours."),
-  differed: count("How many sums were missing, wrong or too many. They have been replaced."),
+  differed: count("The number of sums that were missing, wrong or surplus. All were corrected."),
   next: DayOrNull("The following day, if it has sums: the next one to check."),
 })
 export type CheckedSumsBody = Static<typeof CheckedSumsBody>

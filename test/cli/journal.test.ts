@@ -65,7 +65,7 @@ test("--verify fails if one hour of a sealed month differs, and names the month"
   expect(code).toBe(1)
   expect(out).toContain("CHANGED")
   expect(err).toContain("2026-10: 2 hours checked, 1 differ.")
-  expect(err).toContain("not as they were sealed: 2026-10")
+  expect(err).toContain("changed since they were sealed: 2026-10")
 })
 
 test("--verify says that nothing was changed", async () => {

@@ -110,14 +110,14 @@ const ROWS: readonly Row[] = [
     setting: occupy,
   },
   {
-    name: "the provider has too much to do",
+    name: "the provider has too much to do, with `Retry-After`",
     code: "rate_limited",
     says: /Too many requests/,
     repeatable: "yes",
     script: json(429, {}, { "retry-after": "0" }),
   },
   {
-    name: "the provider has too much to do, and says not for how long",
+    name: "the provider has too much to do, without `Retry-After`",
     code: "rate_limited",
     says: /Too many requests/,
     repeatable: "yes, soon enough",

@@ -161,8 +161,8 @@ const replacing = (columns: readonly PgColumn[]) =>
   sql`DO UPDATE SET (${names(...columns)}) = (${allOf("excluded", ...columns)})`
 
 /**
- * Writes the state that was read. `spent_nano` of a key elsewhere is what it has spent less the charges of its calls
- * on this shard; there are some if the account was here before. `carried` of a budget is the same.
+ * Writes the state that was read. A key's `spent_nano` elsewhere is its spending less the charges of its calls on this
+ * shard, which has some if the account was here before. `carried` of a budget is computed in the same way.
  */
 export const copy = (move: Move, picture: string, used: string) => {
   const part = (name: string) => sql`(SELECT text FROM picture)::json->${sql.raw(`'${name}'`)}`

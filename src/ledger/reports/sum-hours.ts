@@ -212,7 +212,7 @@ async function writeHours(transaction: Db, from: Date, to: Date): Promise<void> 
   )
 }
 
-/** The sums of every day in a time of whole days, from those of its hours. */
+/** Writes the sums of the days of a range, which begins and ends at midnight, from the sums of its hours. */
 async function writeDays(transaction: Db, from: Date, to: Date): Promise<void> {
   const within = sql`s.from_at >= ${instant(from)} AND s.from_at < ${instant(to)}`
   const day = sql`date_trunc('day', s.from_at, 'UTC')`

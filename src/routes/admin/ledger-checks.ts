@@ -165,9 +165,9 @@ const dayOf = (moment: Date) => moment.toISOString().slice(0, 10)
 const NO_MONTH = notFound("This month is not sealed, or its entries were dropped.")
 
 const REFUSALS = {
-  different: "No dump of this month with the hash of its seal was made: dump it again.",
+  different: "No dump of this month matches its seal. Make a new dump.",
   attached:
-    "This month is in the journal still: a gateway detaches it after `journal.keep` of the configuration.",
+    "This month is not detached yet. A gateway detaches it after `journal.keep` of the configuration.",
 } as const
 
 function refuse(archived: Archived): void {
