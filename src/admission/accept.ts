@@ -13,7 +13,7 @@ import type { KeyLoads } from "./key-loads.ts"
 import type { Memory, MemoryPart } from "./memory.ts"
 import { arrivedBytes } from "./unread-bodies.ts"
 
-/** The parts of the gateway that decide by the headers of a request. */
+/** The parts of the gateway that accept a request by its headers. */
 export interface Accepting {
   readonly ledger: Pick<CallLedger, "owner" | "standing">
   readonly in_flight: InFlight
@@ -23,21 +23,21 @@ export interface Accepting {
   readonly sockets: { address(request: Request): string }
 }
 
-/** A request that may send its body: whose it is, and its slot among the running calls until it releases it. */
+/** An accepted request, which may send its body: its owner, and its slot among the running calls. */
 export interface Accepted {
   readonly key_hash: string
   readonly owner: Owner
-  /** For its body (D77). */
+  /** The memory for its body (D77). */
   readonly memory: MemoryPart
   /** Releases its slot, its memory and the slot of its key. Called once. */
   releaseSlot(): void
 }
 
 /**
- * Accepts a call by its headers, before its body is read (D30): its key first, then the limits of the process and of the
- * key (D33, D38, D91), for which it counts from now on. A key that was valid at its last look-up needs no query: the
- * statement that holds checks it again (D26). Throws `invalid_api_key`, `key_suspended`, `account_suspended`,
- * `overloaded` or `rate_limited`.
+ * Accepts a call by its headers, before its body is read (D30): checks its key, then the limits of the process and of
+ * the key (D33, D38, D91), in which it counts from now on. A key that was valid at its last look-up needs no query,
+ * because the statement that holds checks it again (D26). Throws `invalid_api_key`, `key_suspended`,
+ * `account_suspended`, `overloaded` or `rate_limited`.
  */
 export function acceptCall(
   gateway: Accepting,
@@ -56,7 +56,10 @@ async function acceptUnknown(gateway: Accepting, key_hash: string, request: Requ
   return acceptAs(gateway, standing.current_hash ?? key_hash, standing)
 }
 
-/** The standing of a request's key, read while nobody reads the body. Throws `overloaded` if too much waits. */
+/**
+ * The standing of a request's key. Nobody reads the body meanwhile. Throws `overloaded` if too many bytes of bodies
+ * wait.
+ */
 export async function standingOf(
   { ledger, memory, sockets }: Pick<Accepting, "ledger" | "memory" | "sockets">,
   key_hash: string,
@@ -67,7 +70,7 @@ export async function standingOf(
   let arrived_bytes = 0
   try {
     const standing = await ledger.standing(key_hash)
-    // A suspended, revoked or expired key has an account: its client is known, and its faults refuse nobody else.
+    // Bytes count only for keys without an account. The client of a suspended, revoked or expired key is known.
     if (standing === null) arrived_bytes = await arrivedBytes(request)
     return standing
   } finally {
@@ -118,7 +121,7 @@ export function checkSuspension(standing: Standing): void {
   if (standing.account_suspended) throw new GatewayError("account_suspended", { owner: standing })
 }
 
-/** Faults that are found after the key was accepted, and reported only if the key may still call (D30). */
+/** Errors that are found after the key was accepted, and reported only if the key may still call (D30). */
 const AFTER_KEY: ReadonlySet<ErrorCode> = new Set([
   "idempotency_key_reused",
   "idempotency_key_used",
@@ -133,7 +136,10 @@ const AFTER_KEY: ReadonlySet<ErrorCode> = new Set([
 
 const OF_MODEL: ReadonlySet<ErrorCode> = new Set(["model_not_allowed", "model_not_found"])
 
-/** The error after an accepted key: the ledger's word of the key comes before faults of body and model (D27, D30). */
+/**
+ * The error to report after a key was accepted: the ledger's error for the key comes before faults of body and model
+ * (D27, D30).
+ */
 export async function errorAfterKeyCheck(
   ledger: Pick<CallLedger, "standing">,
   key_hash: string,

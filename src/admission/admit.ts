@@ -158,7 +158,7 @@ async function labelsFor(
   return [by, labelled === null ? null : await ledger.shard(by.shard).labels(labelled)]
 }
 
-/** Outcomes of a hold with outdated rules for tags or prices (D94, D100). It is tried again with the current ones. */
+/** Outcomes of a hold with outdated tag rules or prices (D94, D100). The hold is retried with the current ones. */
 const OUTDATED: ReadonlySet<HoldResult["outcome"]> = new Set(["labels_changed", "prices_changed"])
 const MAX_RETRIES = 2
 
@@ -171,7 +171,7 @@ const REREAD_AFTER: ReadonlySet<HoldResult["outcome"]> = new Set([
 
 export type Refused = Exclude<HoldResult, { readonly outcome: "held" }>
 
-/** The answer to a call that was not held. Counts it if a budget refused it. */
+/** The error for a call that was not held. Counts refusals by budgets. */
 function refusalOf({ metrics }: Pick<Admitting, "metrics">, result: Refused, quoted: Quote, model: Model) {
   switch (result.outcome) {
     case "insufficient_balance":
@@ -196,7 +196,7 @@ function refusalOf({ metrics }: Pick<Admitting, "metrics">, result: Refused, quo
   }
 }
 
-/** The error of a call that no upstream would take. What a hold would have refused comes first (D30). */
+/** The error for a call that no upstream would take. What a hold would refuse comes first (D30). */
 async function refusalWithoutUpstream(
   gateway: Admitting,
   key_hash: string,
@@ -224,7 +224,7 @@ export async function budgetsFor<Counted extends CountedBudget>(
   return standing.is_limited ? reports.budgets(standing, model.name, labelled) : []
 }
 
-/** The refusal of a hold of this cost, checked in the order of the holding statement; null: it would be held. */
+/** The refusal of a hold of this cost, in the order of the holding statement's checks; null if it would be held. */
 export function predictRefusal(
   standing: Standing,
   budgets: readonly CountedBudget[],
@@ -246,8 +246,9 @@ export function predictRefusal(
 }
 
 /**
- * The hard budget that refuses the call. Of several it is the one that the holding statement names (`exceeded`): for which waiting does not help,
- * before one that has room when open calls end, before the budget per minute that has room last; of those the tightest.
+ * The hard budget that refuses the call; of several the one that the holding statement names (`exceeded`). Budgets for
+ * which waiting does not help come first, then those that have room when open calls end, then budgets per minute, by
+ * the longest wait. Among equals the tightest counts.
  */
 function reachedOf(budgets: readonly CountedBudget[], needs: Readonly<Record<BudgetUnit, bigint>>) {
   const ranked = budgets

@@ -7,7 +7,7 @@ import { type OperationName, operationNames } from "../wire/call.ts"
 import { type OneOrMore, oneOrMore } from "../wire/list.ts"
 import { soldAt } from "./customer-prices.ts"
 
-/** For error messages. */
+/** Names of endpoints for error messages. */
 const ENDPOINTS: Readonly<Record<OperationName, string>> = {
   chat: "POST /v1/chat/completions",
   embeddings: "POST /v1/embeddings",
@@ -15,10 +15,13 @@ const ENDPOINTS: Readonly<Record<OperationName, string>> = {
   responses: "POST /v1/responses",
 }
 
-/** Most models at customers' prices that a process remembers; those that were not sold for longest are dropped. */
+/** Maximum number of models at customers' prices in memory; the least recently sold are dropped. */
 const SOLD_LIMIT = 10_000
 
-/** The configured models by operation and name: exact, byte for byte, in Maps, so that no name is special (D19). */
+/**
+ * The configured models by operation and name. Names are compared byte for byte (D19), in Maps, so that no name is
+ * special.
+ */
 export class Catalog {
   readonly #models: readonly Model[]
   readonly #offers: Readonly<Record<OperationName, Map<string, Offer>>>
@@ -43,7 +46,10 @@ export class Catalog {
     }
   }
 
-  /** The model of this name that offers the operation; the error if there is none, or if it offers only others (D15, D63). */
+  /**
+   * The model of this name that offers the operation; the error if there is none, or if it offers only other operations
+   * (D15, D63).
+   */
   find(name: string, operation: OperationName): Model | GatewayError {
     const offer = this.#offers[operation].get(name)
     if (offer !== undefined) return offer.model
@@ -103,7 +109,7 @@ export class Catalog {
     return { model: sold, terms_ids: oneOrMore(ids) }
   }
 
-  /** Registers the terms of a customer price again, because the ledger does not know them. */
+  /** Forgets the terms of a customer price, because the ledger does not know them. They are then registered again. */
   forgetSold(operation: OperationName, shard: number, price: CustomerPrice): void {
     this.#sold.delete(`${shard} ${operation} ${price.id}`)
   }

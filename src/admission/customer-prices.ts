@@ -2,7 +2,7 @@ import type { Model } from "../config/config.ts"
 import type { CustomerPrice, CustomerPriceTexts, Standing } from "../ledger/entries.ts"
 import { type Price, pricesIn } from "../money.ts"
 
-/** The customer price of a model among those of an account (D100): its own before that of all models; absent if there is none. */
+/** The customer price of a model (D100), the first of: one for the model, one for all models. Undefined without one. */
 export function customerPriceOf(
   prices: readonly CustomerPrice[] = [],
   { name }: Model,
@@ -10,7 +10,7 @@ export function customerPriceOf(
   return prices.find(({ model }) => model === name) ?? prices.find(({ model }) => model === null)
 }
 
-/** The model at a customer's prices by kind. A kind that they do not name keeps the configured price. */
+/** The model at a customer's prices by kind. Other kinds keep the configured price. */
 export function soldAt(model: Model, { prices }: CustomerPrice): Model {
   if (prices === null) return model
   const at = <Part extends { readonly price: Price }>(part: Part): Part => ({
@@ -24,7 +24,7 @@ export function soldAt(model: Model, { prices }: CustomerPrice): Model {
   }
 }
 
-/** Cached tokens that cost as much as others in the configuration follow the price of those. */
+/** The price with a customer's prices. If cached tokens cost as much as others in the configuration, they also do here. */
 function priceWith(list: Price, texts: CustomerPriceTexts): Price {
   const own = pricesIn({ input: "0", ...texts })
   const input_pico = texts.input === undefined ? list.input_pico : own.input_pico

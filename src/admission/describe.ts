@@ -53,7 +53,7 @@ const KNOWN = recordOf(operationNames, (operation) => knownFields("all", operati
 const [PART, SOURCE, TOOL] = [fieldsOfScope("part"), fieldsOfScope("source"), fieldsOfScope("tool")]
 const PART_TYPES = rowsByName(PARTS)
 
-/** Fields at the top whose bytes are a part of the prompt; so are those of unknown fields. */
+/** Meanings of fields at the top whose bytes are a part of the prompt. Unknown fields count too. */
 const COUNTED: ReadonlySet<Means> = new Set([
   "text",
   "opaque",
@@ -63,7 +63,7 @@ const COUNTED: ReadonlySet<Means> = new Set([
   "plugins",
   "object",
 ])
-/** Objects at the top that are none. */
+/** Objects at the top that are not a part of the prompt. */
 const OPTIONS: ReadonlySet<string> = new Set(["usage", "stream_options"])
 /** The meanings that only fields at the top of a request may have. */
 const ONLY_TOP: ReadonlySet<Means> = new Set([
@@ -82,14 +82,14 @@ const MEDIA_KINDS: ReadonlyMap<string, MediaKind> = new Map([
   ["audio", "audio"],
   ["file", "file"],
 ])
-/** Unknown fields of parts, and unknown types, that say where something is. */
+/** Unknown fields and types of parts that refer to a medium. */
 const NAMING = /_(?:url|uri|file)$/
 const NAMING_TYPE = /_(?:url|file|id)$/
 const ADDRESS = /^\s*[a-z][a-z0-9+.-]*:/i
-/** A longer text without a scheme is neither an address nor an id. */
+/** Maximum length of an id; a longer text without a scheme is neither an address nor an id. */
 const MAX_ID_CHARACTERS = 256
 
-/** The handler of each meaning of a field. `kind` is that of the part around it. */
+/** The handler of each meaning of a field. `kind`: the kind of the part around it. */
 type FieldHandler = (walk: Walk, value: unknown, argument: string, kind: MediaKind | null) => void
 
 const HANDLERS: Readonly<Record<Means, FieldHandler | null>> = {
@@ -128,7 +128,7 @@ const HANDLERS: Readonly<Record<Means, FieldHandler | null>> = {
   modalities: (walk, value) => walk.each(value, MODALITIES, "modality"),
   ttl: (walk, value) => walk.each(value, TTLS, "cache_ttl"),
   limit: ({ found }, value) => {
-    // 0 asks for no output (D64), where an operation without a limit has 0.
+    // A limit of 0 asks for no output (D64); `max_tokens` is 0 without a limit.
     if (typeof value === "number") found.max_tokens = Math.max(found.max_tokens, value, 1)
   },
   other_limit: ({ found }, value) => {
@@ -136,7 +136,7 @@ const HANDLERS: Readonly<Record<Means, FieldHandler | null>> = {
   },
   thinking: ({ found }, value) => {
     found.uses_reasoning = true
-    // Within another field it may be one that the server does not read, or reads in place of that at the top.
+    // Within another field the server may ignore it, or read it instead of the one at the top.
     if (found.keys.length > 1) found.other_limit = Number.POSITIVE_INFINITY
     else found.thinking_tokens = Math.min(found.thinking_tokens ?? Number.POSITIVE_INFINITY, tokensOf(value))
   },
@@ -185,7 +185,7 @@ class Walk {
     }
   }
 
-  /** Names in a list, or with commas between them. */
+  /** Beta names, in a list or separated by commas. */
   betas(value: unknown, field: string): void {
     const texts = (Array.isArray(value) ? value : [value]).filter((one) => typeof one === "string")
     const names = texts.flatMap((text) => text.split(",")).map((name) => name.trim())
@@ -202,7 +202,7 @@ class Walk {
     }
   }
 
-  /** The fields of an object. An unknown one of a part may say where a medium is. */
+  /** Walks the fields of an object. An unknown field of a part may refer to a medium. */
   #fields(object: JsonObject, known: KnownFields, kind: MediaKind | null = null): void {
     const { keys } = this.found
     for (const name in object) {
@@ -224,7 +224,7 @@ class Walk {
     }
   }
 
-  /** An object, or each object in a list. A request within the request may not change what is for the gateway. */
+  /** Walks an object, or each object in a list. A nested request may not have the gateway's own fields. */
   object(scope: string, value: unknown): void {
     if (Array.isArray(value)) this.#elements(value, (one) => this.object(scope, one))
     if (!isObject(value)) return
@@ -245,7 +245,7 @@ class Walk {
     this.#fields(request, known)
   }
 
-  /** Enables the switch that the table has for each value; of an unknown one, `otherwise`. */
+  /** Sets the table's switch for each value, or `otherwise` for an unknown value. */
   each(values: unknown, known: Readonly<Record<string, string>>, otherwise: string): void {
     for (const value of Array.isArray(values) ? values : [values]) {
       const switch_name = typeof value === "string" && Object.hasOwn(known, value) ? known[value] : otherwise
@@ -253,7 +253,7 @@ class Walk {
     }
   }
 
-  /** For the hold, texts count as text even if they contain media. */
+  /** Measures media in texts for the estimate. For the hold such texts count as text. */
   embedded(value: unknown): void {
     this.found.tokens += countedTokens(value) ?? 0
     for (const one of Array.isArray(value) ? value : [value]) {
@@ -283,7 +283,7 @@ class Walk {
     found.is_text = was_text
   }
 
-  /** A medium: a text, or an object with its data or its address. */
+  /** Adds a medium: a text, or an object with its data or its address. */
   medium(value: unknown, kind: MediaKind): void {
     const { found } = this
     if (kind === "audio") found.enable("audio_input")
@@ -297,7 +297,7 @@ class Walk {
     }
   }
 
-  /** Data, or what says where the data is. Without a kind it is the address of no medium. */
+  /** Adds data, or a reference to it. Without a kind it is no medium. */
   address(value: unknown, kind: MediaKind | null): void {
     if (kind === null || typeof value !== "string" || value === "") this.unknown(value)
     else if (this.data(value, kind, value.length > MAX_ID_CHARACTERS && !ADDRESS.test(value))) return
@@ -305,14 +305,14 @@ class Walk {
     else this.found.enable("hidden", this.found.path)
   }
 
-  /** True if it is a medium. */
+  /** Adds data. Returns true if it is a medium. */
   data(value: string, kind: MediaKind | null, is_data: boolean): boolean {
     const found = mediaIn(value, kind, is_data && !this.found.is_text)
     if (found !== null) this.found.add(found)
     return found !== null
   }
 
-  /** Media in what is not known otherwise. */
+  /** Finds media in unknown values. */
   unknown(value: unknown): void {
     if (typeof value === "string") this.data(value, null, false)
     else if (Array.isArray(value)) for (const one of value) this.unknown(one)
@@ -349,12 +349,12 @@ function isCounted(meaning: FieldMeaning | undefined): boolean {
   return COUNTED.has(meaning.means) && !OPTIONS.has(meaning.argument)
 }
 
-/** A number of tokens; infinite for what is none. */
+/** A number of tokens; infinite for an invalid one. */
 function tokensOf(value: unknown): number {
   return typeof value === "number" && value > 0 ? Math.ceil(value) : Number.POSITIVE_INFINITY
 }
 
-/** True if a part is only the id of what the provider has. */
+/** True if a part is only the id of something that the provider stores. */
 function isKept(part: JsonObject, fields: string): boolean {
   return typeof part.id === "string" && fields.split(" ").every((field) => !part[field])
 }
@@ -368,10 +368,10 @@ const TYPES = rowsByName(TOOLS)
 type ToolRow = readonly [who: string, client_if?: string, tokens?: number]
 const CLIENT: ToolRow = ["client"]
 const UNKNOWN: ToolRow = ["hosted_tool"]
-/** A type ends with the date of its version. */
+/** The version date at the end of a tool's type. */
 const DATE = /_(?:\d{8}|\d{4}_\d{2}_\d{2})$/
 
-/** The switches of a tool, by type and names: some providers take a client's `google_search` for a search. */
+/** The rows of a tool, by its type and names, because some providers take a client's `google_search` for a search. */
 export function rowsOf(tool: unknown, operation: OperationName): readonly ToolRow[] {
   if (!isObject(tool)) return [UNKNOWN]
   const named = Object.keys(tool).flatMap((name) => {

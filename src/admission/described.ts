@@ -6,7 +6,7 @@ import type { FieldMeaning, KnownFields } from "../wire/known-fields.ts"
 import type { FoundMedia, Media } from "../wire/media.ts"
 import { folded } from "../wire/paths.ts"
 
-/** All of a request that touches money (D88). Nothing else of it is read for that. */
+/** Everything in a request that affects money (D88). */
 export type Described = Readonly<
   Pick<
     Description,
@@ -30,41 +30,41 @@ export class Description {
   /** The most tokens that a provider adds to explain tools to the model. */
   tool_tokens = 0
   readonly media: Media[] = []
-  /** Media in texts that are embedded: text for the hold, media for an estimate (D67). */
+  /** Media in texts to embed: text for the hold, media for an estimate (D67). */
   readonly embedded: FoundMedia[] = []
   /** The first field that makes pictures larger; null for none. */
   media_size_field: string | null = null
   /** The switches (`SWITCHES`) that the request sets, each with the first field that sets it. */
   readonly switches = new Map<string, string>()
-  /** The service tier that it names; null for none, and for `auto` (D70). */
+  /** The requested service tier; null for none, and for `auto` (D70). */
   service_tier: string | null = null
-  /** The limit of its output tokens, of each choice (D12); 0 for none. */
+  /** The limit of output tokens of each choice (D12); 0 for none. */
   max_tokens = 0
-  /** The largest limit by a name that only some servers read; infinite for one that is no number above 0; 0 for none. */
+  /** The largest limit under names that only some servers read; infinite for an invalid one; 0 for none. */
   other_limit = 0
-  /** The tokens of reasoning that no limit of the output may bound; infinite without a budget, null if none is asked for. */
+  /** Requested reasoning tokens beyond the output limit; infinite without a budget, null if no reasoning is requested. */
   thinking_tokens: number | null = null
-  /** True if it turns the reasoning off that some models do unasked. */
+  /** True if it turns off reasoning, which some models do by default. */
   disables_thinking = false
-  /** UTF-8 bytes of the JSON text of a prediction. What the answer does not repeat of it is billed as output. */
+  /** UTF-8 bytes of the JSON text of a prediction. Parts that the answer does not repeat are billed as output. */
   predicted_bytes = 0
-  /** The number of choices that it asks for (D12). */
+  /** The number of requested choices (D12). */
   choices = 1
-  /** True if it asks for reasoning, which the provider may hide from the client. */
+  /** True if it requests reasoning, which the provider may hide from the client. */
   uses_reasoning = false
   /** The most runs of tools that the request allows the provider. */
   max_calls = Number.POSITIVE_INFINITY
   readonly keys: string[] = []
   /** True if the bytes of the field at the top count. */
   is_counted = false
-  /** True if the part that the walk is in has only text, by its type. */
+  /** True if the current part is text by its type. */
   is_text = false
-  /** True if the provider may read the prompt again and again, whatever the request's own bounds say (D89). */
+  /** True if the provider may read the prompt repeatedly, whatever bounds the request has (D89). */
   repeats = false
-  /** The runs of each tool of the provider that the request allows, together. */
+  /** The sum of the allowed runs of the provider's tools. */
   #uses = 0
 
-  /** The number of times that the provider may read the prompt, within the request's own bounds; infinite if it has none (D89). */
+  /** The number of times that the provider may read the prompt by the request's own bounds; infinite without any (D89). */
   get rounds(): number {
     return Math.min(this.max_calls, this.#uses) + 1
   }
@@ -109,12 +109,12 @@ export class Description {
 
 const SWITCH_NAMED: ReadonlyMap<string, Switch> = new Map(Object.entries(SWITCHES))
 
-/** The needs of a switch. Each tool with a fee per run has its own switch, by the tool's name. */
+/** The properties of a switch. Each tool with a fee per run has its own switch, by the tool's name. */
 export function switchOf(name: string): Switch {
   return SWITCH_NAMED.get(name) ?? { ...SWITCHES.tool_run, price: name }
 }
 
-/** The first field that opens the prompt, so that only the context bounds it (D12, D89); null if there is none. */
+/** The first field that makes the prompt open, so that only the context size bounds it (D12, D89); null for none. */
 export function openingField(
   { switches }: Pick<Described, "switches">,
   { part_tokens }: Model,

@@ -2,7 +2,7 @@ import { isObject } from "../wire/usage.ts"
 
 /** The names of end users (D94). */
 
-/** Bytes of a name that is kept as it is; a longer one of a body is kept as its hash. */
+/** Maximum bytes of a name. A longer one in a body is kept as its hash. */
 export const MAX_END_USER = 256
 
 export function nameIn(value: unknown): string | null {
@@ -12,7 +12,7 @@ export function nameIn(value: unknown): string | null {
 /** Text without control characters and lone surrogates, which the database would refuse. */
 const VISIBLE = /^[^\p{C}]+$/u
 
-/** The name of an end user as the ledger has it: the hash of one that is too long or not visible, which a body may have. */
+/** The name of an end user in the ledger. A body's name that is too long or not visible is replaced by its hash. */
 export function endUserName(name: string): string {
   if (Buffer.byteLength(name) <= MAX_END_USER && VISIBLE.test(name)) return name
   return `sha256:${new Bun.CryptoHasher("sha256").update(name).digest("hex")}`
@@ -20,7 +20,7 @@ export function endUserName(name: string): string {
 
 const OLDER_FORM = /^(user_[0-9a-f]{1,64})_account_([0-9a-f-]{0,36})_session_[0-9a-f-]{0,36}$/
 
-/** The person of a `metadata.user_id`, without the session that Claude Code adds as a text or in JSON (D65). */
+/** The person in a `metadata.user_id`, without the session that Claude Code adds (D65). */
 export function withoutSession(user_id: string): string {
   const [, user, account] = OLDER_FORM.exec(user_id) ?? []
   if (user !== undefined) return account || user
@@ -35,7 +35,7 @@ export function withoutSession(user_id: string): string {
   }
 }
 
-/** The names that the ledger may have for a text that a client sends. */
+/** The possible names in the ledger for a client's text. */
 export function endUserNames(text: string): readonly string[] {
   return [...new Set([endUserName(text), endUserName(withoutSession(text))])]
 }

@@ -21,13 +21,13 @@ export class InFlight implements CallRegistry {
     if (this.#cut || !this.#slots.acquire(account_id, 1, limit)) throw new GatewayError("overloaded")
   }
 
-  /** The call runs, before anything is held. Throws `overloaded` after a cut. */
+  /** Counts a call as running, before anything is held. Throws `overloaded` after a cut. */
   startRunning(): void {
     if (this.#cut) throw new GatewayError("overloaded")
     this.#running += 1
   }
 
-  /** The call was not admitted. It keeps its slot until that is released. */
+  /** Called for a call that was not admitted. It keeps its slot until `releaseSlot`. */
   refuse(): void {
     this.#stopRunning()
   }
@@ -37,13 +37,13 @@ export class InFlight implements CallRegistry {
     if (this.#cut) call.stop()
   }
 
-  /** Stops every running call, and every call whose hold is being made. No other call is admitted from now on (D34). */
+  /** Stops every running call, and every call that is being held. No other call is admitted afterwards (D34). */
   cut(): void {
     this.#cut = true
     for (const call of [...this.#calls]) call.stop()
   }
 
-  /** The call has ended; its settlement is on the way to the ledger. */
+  /** Called when a call has ended. Its settlement is not durable yet. */
   close(call: Call): void {
     if (!this.#calls.delete(call)) return
     if (call.stopped.aborted) this.#cut_calls += 1
@@ -55,7 +55,7 @@ export class InFlight implements CallRegistry {
     return { finished: this.#finished_calls, cut: this.#cut_calls }
   }
 
-  /** Releases a slot: the call was refused, or its settlement is durable. */
+  /** Releases a slot, because the call was refused or its settlement is durable. */
   releaseSlot(account_id: string): void {
     this.#slots.release(account_id, 1)
   }

@@ -14,15 +14,15 @@ const REFUSALS: Readonly<Record<KeyLimit, string>> = {
   abandoned_per_minute:
     "Too many calls of this key were abandoned before any output. Wait for the time in the retry-after header, then retry.",
 }
-/** `retry-after` in seconds. It is short, because a running call can end at any moment and a retry costs little. */
+/** `retry-after` in seconds. Short, because a running call can end at any time and a retry costs little. */
 const SLOT_RETRY_S = 1
-/** The longest wait after many calls were abandoned together (D91). */
+/** The longest wait after many abandoned calls (D91). */
 const ABANDONED_MS = 600_000
 
 /**
  * The load of each key on this process: running calls and token counts, requests per minute (D38), and abandoned calls
- * (D91). By the id of the key, so that a rotation gives no limit twice (D104). It remembers running calls, the requests of the last two minutes, and the calls
- * abandoned in the last twenty. Unknown keys take no memory.
+ * (D91). By the id of the key, so that a rotation does not reset a limit (D104). It remembers running calls, the
+ * requests of two minutes, and the abandoned calls of twenty minutes. Unknown keys take no memory.
  */
 export class KeyLoads {
   readonly #running = new Map<string, number>()
@@ -39,7 +39,7 @@ export class KeyLoads {
     return this.#running.size + requests_per_minute.size + abandoned_per_minute.size
   }
 
-  /** Throws `rate_limited` if the key is at one of its limits. Counts nothing, so it can be the first check of a request. */
+  /** Throws `rate_limited` if the key is at one of its limits. Counts nothing. */
   check(key_id: string, limits: KeyLimits): void {
     const { in_flight } = limits
     if (in_flight !== null && (this.#running.get(key_id) ?? 0) >= in_flight)
@@ -59,7 +59,7 @@ export class KeyLoads {
     if (wait_ms > 0) throw this.#refused(limit, Math.ceil(wait_ms / 1_000))
   }
 
-  /** Counts a call or token count, until the result is called once. Throws `rate_limited` at a limit. */
+  /** Counts a call or token count until the returned function is called, once. Throws `rate_limited` at a limit. */
   takeSlot(key_id: string, limits: KeyLimits): () => void {
     this.check(key_id, limits)
     this.#running.set(key_id, (this.#running.get(key_id) ?? 0) + 1)
@@ -108,9 +108,9 @@ interface Use {
 }
 
 /**
- * The request rate of each key: a leaky bucket that drains the requests of one minute within a minute (D38). It counts at most the
- * requests that drain within `keep_ms`. Every step costs the same for any number of keys, and no timer runs. Buckets that were not
- * used for twice that time are empty, and are dropped together.
+ * The request rate of each key: a leaky bucket that drains the requests of one minute within a minute (D38). It counts
+ * at most the requests that drain within `keep_ms`. Buckets that were not used for twice that time are empty, and are
+ * dropped together, without a timer.
  */
 export class LoadRate {
   readonly #keep_ms: number
@@ -126,7 +126,7 @@ export class LoadRate {
     return this.#recent.size + this.#older.size
   }
 
-  /** Milliseconds until the next request of `key` is accepted; 0 for now. */
+  /** Milliseconds until the next request of `key` is accepted. */
   wait(key: string, per_minute: number, now_ms: number): number {
     const excess = this.#level(key, per_minute, now_ms) + 1 - per_minute
     return excess <= 0 ? 0 : (excess * WINDOW_MS) / per_minute

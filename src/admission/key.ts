@@ -1,7 +1,7 @@
 /** Gateway keys (D26): `tg_live_`, 30 random base62 characters (178 bits), 6 characters of checksum over all before them. */
 
 const PREFIX = "tg_live_"
-/** Of the tokens of operators (D101), which have the same form. */
+/** The prefix of operators' tokens (D101), which have the same form as keys. */
 export const OPERATOR_PREFIX = "tgo_"
 const ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 const RANDOM_CHARS = 30
@@ -21,12 +21,12 @@ export function checksumHolds(key: string, prefix = PREFIX): boolean {
   return key.endsWith(checksum(key.slice(0, -CHECKSUM_CHARS)))
 }
 
-/** SHA-256 in hex: how the ledger identifies keys, and other values that it must recognise but not store. */
+/** SHA-256 in hex, by which the ledger identifies keys and other values that it must not store. */
 export function hashOf(data: string | Uint8Array): string {
   return Bun.SHA256.hash(data, "hex")
 }
 
-/** The beginning of the key, for people to tell keys apart by. */
+/** The beginning of the key, by which people tell keys apart. */
 export function prefixOf(key: string): string {
   return key.slice(0, SHOWN_CHARS)
 }

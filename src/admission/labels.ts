@@ -7,16 +7,16 @@ import { isTagName, isTagValue, MAX_TAGS } from "../wire/labels.ts"
 import { isObject } from "../wire/usage.ts"
 import { endUserName, MAX_END_USER, nameIn, withoutSession } from "./end-user.ts"
 
-/** The end user and the tags of a call (D94): what the client names, and the labels and rules of its key. */
+/** The end user and the tags of a call (D94), from the client and from the labels and rules of its key. */
 
 const TAGS_HEADER = "x-tollgate-tags"
 const END_USER_HEADER = "x-tollgate-end-user"
-/** Twice what the longest list of tags has, for blanks. */
+/** Twice the length of the longest list of tags, because of blanks. */
 const MAX_TAGS_HEADER = 2_048
 
 const PRINTABLE = /^[\x21-\x7e](?:[\x20-\x7e]{0,254}[\x21-\x7e])?$/
 
-/** Texts of a client about its call, which are read only if the key accepts them. */
+/** A client's texts about its call. They are used only if the key accepts them. */
 export interface ClientLabels {
   readonly tags: string | null
   readonly end_user: string | null
@@ -69,7 +69,7 @@ function isEmpty(tags: Tags): boolean {
   return true
 }
 
-/** A tag that repeats a label of the key is no tag of the client. */
+/** The client's tags, without those that repeat a label of the key. */
 function sentTags(header: string, fixed: Tags, declared: readonly string[]): Tags {
   if (header.length > MAX_TAGS_HEADER) throw malformed(`has more than ${MAX_TAGS_HEADER} characters`)
   const tags: Record<string, string> = {}

@@ -6,19 +6,25 @@ import { LARGE_BYTES } from "../wire/buffers.ts"
 import { type EndOfWait, UnreadBodies } from "./unread-bodies.ts"
 
 type Limits = Pick<Config["limits"], "memory_bytes" | "body_bytes">
-/** This much of freed memory is collected after a second if no request needs it. */
+/** Freed memory above this is collected after a second, even if no request needs it. */
 const COLLECT_BYTES = 67_108_864
 const COLLECT_MS = 1_000
-/** The time between collections that stop the event loop, as a multiple of the latest one's: they take 1 % of the time, so that the p99 of others stays. */
+/**
+ * The time between collections that stop the event loop, as a multiple of the last one's duration, so that they take 1
+ * % of the time.
+ */
 const COLLECTIONS_APART = 100
-/** An account with at most this part of the memory does not wait for it. The same part is left for bodies, however many answers there are. */
+/** An account with at most this part of the memory does not wait for memory. Answers leave the same part for bodies. */
 const LITTLE = 1 / 16
-/** Up to this multiple of the memory, one answer at a time is still read, because answers that arrived in part could wait for each other. */
+/**
+ * Up to this multiple of the memory one answer at a time is still read, because otherwise answers in part could wait
+ * for each other.
+ */
 const ONE_BY_ONE = 3 / 2
 /** Default of `limits.memory`: this part of the memory that the processes of the gateway may use. */
 const DEFAULT_PART = 4
 
-/** The default of `limits.memory` for one of so many processes: the limit of the cgroup counts, where there is one. */
+/** The default of `limits.memory` for one of so many processes, by the cgroup's limit if there is one. */
 export function defaultMemoryBytes(processes: number): number {
   const limit_bytes = process.constrainedMemory()
   const all_bytes = limit_bytes > 0 ? Math.min(limit_bytes, totalmem()) : totalmem()
@@ -31,15 +37,15 @@ export class Memory {
   readonly unread: UnreadBodies
   readonly #default_bytes: number
   readonly #share = new FairShare()
-  /** Bytes of answers in it, which may be more than the limit. */
+  /** Bytes of answers, which may be more than the limit. */
   #answer_bytes = 0
   /** Answers that are being read and do not wait. */
   #reading = 0
   /** By account, in the order of their turns (D78). */
   readonly #waiting = new Map<string, Set<AnswerMemory>>()
-  /** Memory that large bodies gave back since the latest collection that was waited for, by account. */
+  /** By account, the memory that large bodies freed since the last collection that was waited for. */
   #freed = new FairShare()
-  /** Bytes of it since any collection. */
+  /** Bytes that were freed since any collection. */
   #garbage_bytes = 0
   /** The earliest time of the next collection that stops the event loop, by the clock of `performance.now`. */
   #collect_at_ms = 0
@@ -51,7 +57,7 @@ export class Memory {
     this.unread = new UnreadBodies(default_bytes)
   }
 
-  /** An account's part for one request. The default is never too little for one body. */
+  /** The memory for one request. The default limit always has room for one body. */
   of(account_id: string, limits: Limits): MemoryPart {
     return new MemoryPart(this, account_id, this.#limitOf(limits))
   }
@@ -60,7 +66,7 @@ export class Memory {
     return new AnswerMemory(this, account_id, this.#limitOf(limits))
   }
 
-  /** For an answer that is made whole before it is sent (D113). */
+  /** The memory for an answer that is made whole before it is sent (D113). */
   made(account_id: string, limits: Limits): MadeAnswerMemory {
     return new MadeAnswerMemory(this, account_id, this.#limitOf(limits))
   }
@@ -77,9 +83,9 @@ export class Memory {
   }
 
   /**
-   * Takes bytes that may be refused; false if they are. Null if they are free now, else a promise that resolves once they are: what
-   * large bodies gave back is collected first. An account that has and gave back little does not wait for what others gave back (D78).
-   * Answers leave a part of the limit to bodies, and accounts share that.
+   * Takes bytes for a body. False if they are refused, null if they are free now, otherwise a promise that resolves
+   * once freed memory was collected. An account that has and freed little does not wait for what others freed (D78).
+   * Answers leave a part of the limit to bodies, and accounts share that part.
    */
   take(account_id: string, bytes: number, limit_bytes: number): Promise<void> | null | false {
     const freed_bytes = this.#freed.used
@@ -102,7 +108,7 @@ export class Memory {
     return true
   }
 
-  /** Takes bytes for a made answer (D113). False if the account would have more than what is then free. */
+  /** Takes bytes for a made answer (D113). False if the account would then have more than the rest that is free. */
   takeMade(account_id: string, bytes: number, limit_bytes: number): boolean {
     const share = this.#share
     if (share.of(account_id) + bytes > limit_bytes - share.used - bytes) return false
@@ -131,19 +137,22 @@ export class Memory {
     if (waiting !== undefined && waiting.size > 0) this.#waiting.set(account_id, waiting)
   }
 
-  /** Retries the first answer of each account. An account whose answer gets its memory goes to the end, and this loop meets it again. */
+  /**
+   * Retries the first answer of each account. An account whose answer gets its memory goes to the end of the turns, so
+   * this loop reaches it again.
+   */
   #retryAnswers(): void {
     for (const [first] of this.#waiting.values()) first?.retry()
   }
 
-  /** Gives back bytes of an answer. `are_free`: they need no garbage collection. */
+  /** Frees bytes of an answer. `are_free`: they need no garbage collection. */
   removeAnswer(account_id: string, bytes: number, are_free: boolean): void {
     this.#answer_bytes -= bytes
     if (are_free) this.discard(account_id, bytes)
     else this.release(account_id, bytes)
   }
 
-  /** Gives back memory that is already free. */
+  /** Frees memory that needs no garbage collection. */
   discard(account_id: string, bytes: number): void {
     this.#share.release(account_id, bytes)
     this.#retryAnswers()
@@ -158,7 +167,7 @@ export class Memory {
     this.#due ??= setTimeout(() => this.#collectNow(false), COLLECT_MS).unref()
   }
 
-  /** Resolves once what was given back is collected. */
+  /** Resolves once freed memory was collected. */
   #collect(): Promise<void> {
     this.#collecting ??= this.#collection()
     return this.#collecting
@@ -175,7 +184,7 @@ export class Memory {
     this.#collecting = null
   }
 
-  /** With 100 MiB to free, the event loop stops for 46 ms, and for 9 if it does not wait for the end. */
+  /** Collects now. The event loop stops for about a fifth of the time if it does not wait for the end. */
   #collectNow(waits: boolean): void {
     clearTimeout(this.#due)
     this.#due = undefined
@@ -184,7 +193,7 @@ export class Memory {
   }
 }
 
-/** Memory that an account takes of a process. */
+/** The memory of a process that one account has taken. */
 abstract class AccountMemory {
   protected readonly memory: Memory
   protected readonly account_id: string
@@ -202,8 +211,8 @@ export class MemoryPart extends AccountMemory {
   #freed = false
 
   /**
-   * Takes the memory that so many bytes of a body need. Resolves when its reader may continue; null if it may continue now. Throws
-   * `overloaded` if the memory is not there, or if the part was freed.
+   * Takes the memory that so many bytes of a body need. Resolves when the reader may continue; null if now. Throws
+   * `overloaded` without memory, or if the part was freed.
    */
   take(body_bytes: number): Promise<void> | null {
     const bytes = body_bytes * COPIES
@@ -214,19 +223,19 @@ export class MemoryPart extends AccountMemory {
     return taken === null ? null : taken.then(() => this.#checkOpen())
   }
 
-  /** Counts bytes of a large body that were read, or the work of a turn. Resolves when its reader may continue; null if it may continue now. */
+  /** Counts read bytes of a large body, or the work of a whole turn. Resolves when the reader may continue; null if now. */
   read(bytes?: number): Promise<void> | null {
     return this.memory.pace.read(this.account_id, bytes)
   }
 
-  /** Gives back the memory of so many bytes of a body, or of all of it. They are free already: no collection is needed. */
+  /** Frees the memory of so many bytes of a body, or of all of it, which needs no garbage collection. */
   discard(body_bytes = Number.POSITIVE_INFINITY): void {
     const bytes = Math.min(body_bytes * COPIES, this.#bytes)
     this.memory.discard(this.account_id, bytes)
     this.#bytes -= bytes
   }
 
-  /** Gives everything back. Idempotent. */
+  /** Frees everything. Idempotent. */
   free(): void {
     this.#freed = true
     if (this.#bytes > 0) this.memory.release(this.account_id, this.#bytes)
@@ -241,13 +250,13 @@ export class MemoryPart extends AccountMemory {
 /** The memory of an answer that is made whole before it is sent (D113). */
 export class MadeAnswerMemory extends AccountMemory {
   #length = 0
-  /** Those of the length that count. */
+  /** Bytes that count. */
   #bytes = 0
   #freed = false
 
   /**
-   * Takes memory for more bytes; less than `LARGE_BYTES` in all count as 0. Throws `overloaded` if there is none now, or if it was
-   * freed, and `invalid_request` if there is never so much.
+   * Takes memory for more bytes; a total below `LARGE_BYTES` counts as 0. Throws `overloaded` without memory, or if it
+   * was freed, and `invalid_request` if the answer can never fit.
    */
   take(bytes: number): void {
     this.#length += bytes
@@ -259,7 +268,7 @@ export class MadeAnswerMemory extends AccountMemory {
     this.#bytes = this.#length
   }
 
-  /** Gives all of it back. Idempotent. */
+  /** Frees all of it. Idempotent. */
   free(): void {
     this.#freed = true
     this.memory.removeAnswer(this.account_id, this.#bytes, false)
@@ -276,7 +285,10 @@ function noMemory(what = "request body"): GatewayError {
   })
 }
 
-/** Longer than a client may go without reading (D31), because its answer may have the memory that this one waits for. */
+/**
+ * Longer than a client may stop reading (D31), because such a client's answer may have the memory that another one
+ * waits for.
+ */
 const WAIT_MS = 75_000
 
 /** The memory of an answer, until its client has taken it or left. */
@@ -287,8 +299,8 @@ export class AnswerMemory extends AccountMemory {
   #wanted: { readonly bytes: number; readonly end: (is_there: boolean) => void } | null = null
 
   /**
-   * Sets the size of the answer so far; less than `LARGE_BYTES` counts as 0. Null if there is memory for it. Otherwise resolves with
-   * true once there is, and with false after `WAIT_MS` or `stop`.
+   * Sets the size of the answer so far; a size below `LARGE_BYTES` counts as 0. Null if there is memory for it.
+   * Otherwise resolves with true once there is, or with false after `WAIT_MS` or `stop`.
    */
   hold(answer_bytes: number): Promise<boolean> | null {
     const more = (answer_bytes < LARGE_BYTES ? 0 : answer_bytes) - this.#bytes
@@ -317,13 +329,13 @@ export class AnswerMemory extends AccountMemory {
     return true
   }
 
-  /** Ends the wait and the reading, because the answer is whole or nobody wants the rest. */
+  /** Ends the wait and the reading, because the answer is complete or nobody wants the rest. */
   stop(): void {
     this.#wanted?.end(false)
     this.#setReading(false)
   }
 
-  /** Gives all bytes back, which need a garbage collection. Idempotent. */
+  /** Frees all bytes, which need a garbage collection. Idempotent. */
   free(): void {
     this.stop()
     if (this.#bytes > 0) this.#remove(this.#bytes, false)
@@ -348,20 +360,20 @@ export class AnswerMemory extends AccountMemory {
   }
 }
 
-/** The bytes of large bodies, answers and parts of streams that are read in a turn of the event loop. They take about 0.5 ms. */
+/** The bytes of bodies, answers and streams that are read in a turn of the event loop, about 0.5 ms. */
 const TURN_BYTES = 262_144
 
-/** Bounds what is read of calls, answers and streams in a turn of the event loop. Accounts take turns (D78). */
+/** Bounds the bytes that are read in a turn of the event loop. Accounts take turns (D78). */
 export class Pace {
   #left_bytes = TURN_BYTES
   #is_ticking = false
   readonly #waiters = new Waiters()
 
-  /** Counts bytes to read, or the work of a turn. Resolves when the reader may continue; null if it may continue now. */
+  /** Counts bytes to read, or the work of a whole turn. Resolves when the reader may continue; null if now. */
   read(account_id: string, bytes = TURN_BYTES): Promise<void> | null {
     const is_free = bytes < this.#left_bytes
     if (is_free) this.#left_bytes -= bytes
-    // Only after half of them, because it would cost each small part more than its count.
+    // Only after half of the bytes, because it costs more than to count a small part.
     if (!is_free || this.#left_bytes < TURN_BYTES / 2) this.#startTicking()
     return is_free ? null : this.#waiters.wait(account_id, bytes)
   }
@@ -377,7 +389,7 @@ export class Pace {
     while (this.#left_bytes > 0) {
       const bytes = this.#waiters.next()
       if (bytes === 0) return
-      // Not the sum of many large answers, for which all others would wait.
+      // Bounded, because otherwise all others would wait for many large answers.
       this.#left_bytes = Math.max(this.#left_bytes - bytes, -TURN_BYTES)
     }
     this.#startTicking()

@@ -9,7 +9,10 @@ import { isWritten } from "../wire/usage.ts"
 import { describe } from "./describe.ts"
 import { type Described, openingField, switchOf } from "./described.ts"
 
-/** Sets the operator's fields in `texts` (D61). The error if something in it is refused, unpriced or unbound. */
+/**
+ * Sets the operator's fields in `texts` (D61). Returns the error if something in the request is refused, or has no
+ * price or no bound.
+ */
 export function applyModelPolicy(
   operation: OperationName,
   request: unknown,
@@ -35,7 +38,10 @@ export function applyModelPolicy(
   return unpriced(changed, model) ?? changed
 }
 
-/** The error for something without a price (D61) or a bound (D12, D89). A free model refuses nothing (D44). */
+/**
+ * The error for a request with something that has no price (D61) or no bound (D12, D89). A free model refuses nothing
+ * (D44).
+ */
 function unpriced(described: Described, model: Model): GatewayError | null {
   const { switches, service_tier } = described
   const { name, context_tokens } = model

@@ -12,21 +12,24 @@ import { printTime } from "../wire/time.ts"
 import { MAX_TOKENS } from "../wire/usage.ts"
 import { type Described, openingField } from "./described.ts"
 
-/** The hold of a call, and the bounds that it follows from (D12). */
+/** The hold of a call, and the bounds from which it follows (D12). */
 export interface Quote extends CostBounds {
   /** The most that the call can cost, at least 1, before the price multiplier and the one rounding (D69). */
   readonly cost_pico: bigint
-  /** The hold for that at a price multiplier of 1. */
+  /** The hold at a price multiplier of 1. */
   readonly amount_nano: bigint
   /** UTF-8 bytes of the JSON text of the prompt fields, without the data of media. */
   readonly prompt_bytes: number
-  /** The most tokens of the prompt: text, media and tools, at most `context_tokens`; of an open prompt `context_tokens` for each round. */
+  /**
+   * The most tokens of the prompt: text, media and tools, at most `context_tokens`; for an open prompt `context_tokens`
+   * for each round.
+   */
   readonly prompt_tokens_bound: number
-  /** Of one choice. */
+  /** The most output tokens of one choice. */
   readonly output_tokens_bound: number
   /** Output tokens of a choice that no limit bounds (D12). */
   readonly unlimited_tokens: number
-  /** The least limit of the output that is held, whatever the operation's own limit is. */
+  /** The least output limit that is held, whatever the operation's own limit is. */
   readonly least_limit: number
   /** The field of the request that limits its output tokens; null where there are none. */
   readonly limit_field: string | null
@@ -70,14 +73,14 @@ export function quote({ generates, limit_field }: Operation, described: Describe
   }
 }
 
-/** The most output tokens of a choice, whatever was asked for. A beta lets the provider generate more than the model's own limit (D12). */
+/** The most output tokens of a choice, without the request's limit. A beta allows more than the model's own limit (D12). */
 function largestOutput({ switches, max_tokens }: Described, { max_output_tokens }: Model): number {
   return switches.has("larger_output")
     ? Math.max(max_output_tokens, Math.min(max_tokens, MAX_TOKENS))
     : max_output_tokens
 }
 
-/** The most tokens of reasoning that no limit of the output bounds: those that it asks for, or that the model may use unasked (D12). */
+/** The most reasoning tokens beyond the output limit: the requested ones, or those that the model uses by default (D12). */
 function thinkingBound(
   { thinking_tokens, disables_thinking }: Described,
   { unlimited_thinking }: Model,
@@ -98,7 +101,7 @@ function mostOf(costs: readonly MostCost[], output_tokens: bigint): bigint {
 /** Output is plausible up to `factor` times what was asked for, and up to `tokens` in any case (D1). */
 const PLAUSIBLE_OUTPUT = { factor: 8, tokens: 32_768 }
 
-/** Per choice. A provider that ignores `max_tokens` still generates at most what the model can. */
+/** Plausible output tokens of a choice. A provider that ignores `max_tokens` still generates at most what the model can. */
 function plausibleOutput(max_tokens: number, most_output: number): number {
   const limit = Math.min(max_tokens || most_output, most_output)
   return Math.max(PLAUSIBLE_OUTPUT.factor * limit, most_output, PLAUSIBLE_OUTPUT.tokens)
@@ -123,7 +126,10 @@ export function largestMaxTokens(
   return Number.isFinite(largest) ? limitWithin(quoted, model, largest) : null
 }
 
-/** The largest `max_tokens` that holds at most so many output tokens of a choice; null if none does, or without output. */
+/**
+ * The largest `max_tokens` for a hold of at most so many output tokens of a choice; null if none fits, or without
+ * output.
+ */
 function limitWithin(
   { limit_field, unlimited_tokens, least_limit }: Quote,
   { max_output_tokens }: Model,
@@ -137,12 +143,12 @@ function limitWithin(
 
 type BudgetReached = Extract<HoldResult, { outcome: "budget_reached" }>
 
-/** Time after which a client should ask again when open holds are in the way: about that of a short call. */
+/** `retry-after` while open holds take the budget: about the duration of a short call. */
 const RETRY_AFTER_S = 2
 
 /**
- * The 402 of a hold that does not fit in a budget (D97). It can be repeated if the budget has room for it once the open calls have
- * ended. A budget per minute that the call fits in later is a 429, which says when (D99).
+ * The 402 of a hold that does not fit in a budget (D97). It is retryable if the budget has room once the open calls
+ * have ended. If the call fits in a budget per minute later, it is a 429 with the time (D99).
  */
 export function budgetRefusal(
   quoted: Quote,
@@ -200,10 +206,13 @@ function tokensWithin(quoted: Quote, model: Model, left: bigint): number | null 
   return limitWithin(quoted, model, Math.floor((Number(left) - quoted.prompt_tokens_bound) / quoted.n))
 }
 
-/** A hold that the balance, or what is left of the key's spending limit, does not cover. */
+/** A hold that the balance, or the rest of the key's spending limit, does not cover. */
 type OutOfMoney = Extract<HoldResult, { outcome: "insufficient_balance" | "spending_limit_reached" }>
 
-/** The 402 of such a hold: what is needed, what is left, and the largest `max_tokens` that would fit, if any (D12, D42). */
+/**
+ * The 402 of such a hold: the needed and the remaining amount, and the largest `max_tokens` that fits, if any (D12,
+ * D42).
+ */
 export function moneyRefusal(quoted: Quote, model: Model, refused: OutOfMoney): GatewayError {
   const { price_multiplier_bp } = refused
   const is_balance = refused.outcome === "insufficient_balance"
@@ -229,10 +238,10 @@ export function moneyRefusal(quoted: Quote, model: Model, refused: OutOfMoney): 
 
 /** Bytes of text that a likely hold counts as one token (D68). */
 const LIKELY_BYTES_PER_TOKEN = 2
-/** Tokens of a picture whose model does not set `part_tokens`: at least, and where nothing else is known. */
+/** Least tokens of a picture if the model does not set `part_tokens`. */
 const PICTURE_TOKENS = 4_096
 
-/** The most tokens of a prompt (D12); with a likely hold, the most that almost any prompt has (D68). Usage of more is invalid (D1). */
+/** The most tokens of a prompt (D12); with a likely hold, the most of almost any prompt (D68). */
 export function promptBound(described: Described, model: Model): number {
   const { bytes, tokens, tool_tokens, media } = described
   const { context_tokens, open, hold } = model
@@ -249,7 +258,7 @@ function partBound({ kind, tokens }: Media, { part_tokens }: Model): number {
   return Math.max(part_tokens ?? PICTURE_TOKENS, tokens ?? 0)
 }
 
-/** Plausible beyond the prompt bound: tokens that a provider may add, and tokens of a medium (D1). */
+/** Tokens that a provider may add to a prompt, and tokens of a medium, up to which usage is plausible (D1). */
 const UNSEEN_PROMPT_TOKENS = 131_072
 const PLAUSIBLE_PART_TOKENS = 65_536
 
@@ -286,7 +295,7 @@ function hidesPrompt(described: Described, model: Model): boolean {
   return described.media.length > 0 && described.media.some(isHiding)
 }
 
-/** The most that a call can cost (D12): its prompt, its searches and the call itself; and each token of a choice. */
+/** The most that a call can cost (D12): prompt, searches and the price of a call; and each output token of a choice. */
 interface MostCost {
   readonly before_output_pico: bigint
   readonly output_pico: bigint
@@ -335,10 +344,10 @@ function pricesOf({ buckets }: Price, named: readonly Bucket[]): readonly bigint
 
 const MOST_PAGES = 1_000
 
-/** The tools that a request can ask for. Other runs are parts of theirs, such as the posts that a search of xAI reads. */
+/** The tools that a request can name. Other runs are parts of these, such as the posts that a search of xAI reads. */
 const TOOLS_BY_NAME: ReadonlySet<string> = new Set(TOOLS.map(([, who]) => who))
 
-/** The fees of what is asked for: so many searches, and runs of each tool, as the model holds; and every page. */
+/** The fees of the requested tools and pages: `hold_searches` runs of each tool, and every page. */
 function feesPico({ switches, repeats }: Described, { hold, hold_searches }: Model, price: Price): bigint {
   const runs = BigInt(hold_searches)
   let sum_pico = 0n

@@ -1,22 +1,28 @@
 import { FairShare } from "../ledger/database/fair-share.ts"
 
-/** The most that the runtime keeps of a body that nobody reads, before it stops reading the connection. Measured: 1.2 MiB. */
+/** The most that the runtime keeps of a body that nobody reads, before it stops reading the connection. */
 const UNREAD_BYTES = 1_572_864
 /** The runtime reads and drops a refused body of up to this length. The rest of a longer one is not read. */
 export const DROPPED_BYTES = 1_048_576
-/** The bytes that the runtime has read of a new connection before its request is seen. Shorter bodies cost what their heads cost. */
+/**
+ * The bytes that the runtime reads of a new connection before it reports the request. A shorter body costs no more than
+ * its head.
+ */
 const FIRST_BYTES = 65_536
 /** The bodies of refused requests whose clients may still read the answer. */
 const LINGERING_BYTES = 12_582_912
-/** For the bodies that wait for the ledger, which after a restart knows no key: this part of the default memory, within bounds. */
+/** The part of the default memory for bodies whose key is looked up, such as all after a restart. */
 const WAITING_PART = 8
 const LEAST_WAITING_BYTES = 16 * UNREAD_BYTES
 const MOST_WAITING_BYTES = 2 * LEAST_WAITING_BYTES
-/** The bytes that may come in `UNKNOWN_MS` of long bodies with keys that no account has, with those that are being looked up. */
+/** Maximum bytes in `UNKNOWN_MS` of long bodies with keys that no account has, or that are being looked up. */
 const UNKNOWN_BYTES = MOST_WAITING_BYTES
 const UNKNOWN_MS = 1_000
 
-/** The announced length of a body; infinite for none, and for a list, which the server accepts if its numbers are equal. */
+/**
+ * The announced length of a body; infinite without one, and for a list of lengths, which the server accepts if they are
+ * equal.
+ */
 export function announcedBytes(headers: Headers): number {
   const bytes = Number(headers.get("content-length") ?? Number.NaN)
   return Number.isNaN(bytes) ? Number.POSITIVE_INFINITY : bytes
@@ -31,7 +37,7 @@ export function unreadBytes(headers: Headers): number {
 /** Requests whose body was not read to its end. */
 export const unfinished = new WeakSet<Request>()
 
-/** The bytes of a long body that have come so far, which are dropped. A client need not send what it announces. */
+/** The received bytes of a long body, which are dropped. A client may send less than it announces. */
 export async function arrivedBytes(request: Request): Promise<number> {
   const { body, headers } = request
   if (body === null || unreadBytes(headers) <= DROPPED_BYTES) return 0
@@ -42,7 +48,7 @@ export async function arrivedBytes(request: Request): Promise<number> {
   try {
     const part = await Promise.race([reader.read(), nothing])
     const bytes = part?.value?.byteLength ?? 0
-    // Nothing else uses this buffer, and it need not wait for a collection.
+    // Nothing else uses this buffer, so it is freed without a collection.
     if (part?.value?.buffer instanceof ArrayBuffer) part.value.buffer.transfer(0)
     return bytes
   } catch {
@@ -53,10 +59,10 @@ export async function arrivedBytes(request: Request): Promise<number> {
   }
 }
 
-/** Called once, when a body no longer waits. `arrived_bytes`: what came of it if no account has its key, 0 for any other. */
+/** Called once, when a body no longer waits. `arrived_bytes`: its received bytes if no account has its key, otherwise 0. */
 export type EndOfWait = (arrived_bytes: number) => void
 
-/** The bodies of this process that nobody reads while something else happens (D77). The runtime keeps the beginning of each. */
+/** The bodies of this process that nobody reads yet, or that are refused (D77). The runtime keeps the beginning of each. */
 export class UnreadBodies {
   #lingering_bytes = 0
   readonly #waiting_limit_bytes: number
@@ -79,8 +85,9 @@ export class UnreadBodies {
   }
 
   /**
-   * Counts a refused body without a length that is given time to end, until the returned function is called, once; null if half of
-   * the memory is taken. The other half is for bodies that wait for the ledger: refusals alone never refuse those.
+   * Counts a refused body without a length that gets time to end, until the returned function is called, once; null if
+   * half of the memory is taken. The other half is for bodies that wait for the ledger, so refused bodies never use all
+   * of it.
    */
   end(headers: Headers): (() => void) | null {
     const bytes = unreadBytes(headers)
@@ -90,10 +97,10 @@ export class UnreadBodies {
   }
 
   /**
-   * Counts a body that waits for the ledger; null if there is no memory. `address`: who sends it with a key that the gateway does
-   * not remember, null if it remembers the key. Addresses share the memory. What came of long bodies
-   * with keys that no account has counts for a second, so that a flood of them is refused before the ledger is asked and the
-   * runtime reads more. Announced bytes that did not come do not count: a flood of heads costs little and refuses nobody.
+   * Counts a body that waits for the ledger; null if there is no memory. `address`: the sender, if the gateway does not
+   * remember the key; null if it does. Addresses share the memory. Received bytes of long bodies with keys that no
+   * account has count for a second, so that a flood of them is refused before the ledger is asked and the runtime reads
+   * more. Announced bytes that did not come do not count, because a flood of heads costs little.
    */
   wait(headers: Headers, address: string | null): EndOfWait | null {
     const bytes = unreadBytes(headers)

@@ -11,24 +11,24 @@ import type { UsageLimits } from "../wire/usage.ts"
 import { Cutoff, type Signal } from "./cutoff.ts"
 
 export interface CostBounds {
-  /** For an estimate of the prompt: its text, its files, and `part_tokens` for every other media part (D6). */
+  /** Bytes that an estimate of the prompt counts: its text, its files, and `part_tokens` for other media (D6). */
   readonly estimate_bytes: number
-  /** Choices (D12). */
+  /** The number of choices (D12). */
   readonly n: number
   /** The most usage that the request can cause (D1). */
   readonly limits: UsageLimits
   /** Searches that are charged if the provider counts none (D60). */
   readonly searches: number
-  /** The service tier, as the request names it; null where it names none, or `auto` (D70). */
+  /** The requested service tier; null without one, or for `auto` (D70). */
   readonly service_tier: string | null
-  /** True if it may cost tokens that its client does not see (D9). */
+  /** True if it may be charged for tokens that the client does not see (D9). */
   readonly is_hiding: boolean
   /** True if it asks for writes to a cache for one hour (D60). */
   readonly writes_for_an_hour: boolean
 }
 
 interface Observed {
-  /** The delivery so far, if it ended now with `ending`. */
+  /** The evidence so far, as if the answer ended now with `ending`. */
   evidence(ending: Ending): Evidence
 }
 
@@ -50,13 +50,12 @@ export class Call {
   /** The remaining amounts of its budgets per minute (D99). */
   rates: Rated["rates"]
   upstream: string | null = null
-  /** The attempt that was answered (D86). */
+  /** The ids of the attempt that was answered (D86). */
   provider_ids: ProviderIds = NOTHING
-  /** Whole milliseconds from admission to the first output; null while there is none. */
+  /** Whole milliseconds from admission to the first output; null before it. */
   ttft_ms: number | null = null
-  /** Its trace; null for none (D54). */
   trace: Trace | null = null
-  /** Tells what was delivered so far, for the checkpoint (D13); null before the answer. */
+  /** The relay of its answer, for the checkpoint (D13); null before the answer. */
   observed: Observed | null = null
   readonly #stop = new Cutoff()
   readonly #terms_ids: readonly number[]
@@ -67,7 +66,10 @@ export class Call {
   #lost_attempts = 0
   #closed = false
 
-  /** `terms_ids` are the terms of the model's routes, in the order of `termsOf`. `accepted` is its slot in the limits (D33, D38). */
+  /**
+   * `terms_ids`: the terms of the model's routes, in the order of `termsOf`. `accepted` has its slot in the limits
+   * (D33, D38).
+   */
   constructor(
     operation: Operation,
     hold: Hold,
@@ -98,14 +100,14 @@ export class Call {
     this.#stop.abort()
   }
 
-  /** A provider answers with a 2xx. Each route has the same number of terms (D56). */
+  /** Called when a provider answers with a 2xx. Each route has the same number of terms (D56). */
   answeredBy(route: Route, provider_ids: ProviderIds = NOTHING): void {
     this.upstream = route.upstream.name
     this.provider_ids = provider_ids
     this.#first_terms = this.model.routes.indexOf(route) * (this.#terms_ids.length / this.model.routes.length)
   }
 
-  /** The terms at the upstream that answers, for a prompt of so many tokens at a service tier (D62, D70); null while none does. */
+  /** The terms of the upstream that answers, for this prompt size and service tier (D62, D70); null before an answer. */
   termsId(prompt_tokens: number, tier: ServiceTier | null = null): number | null {
     if (this.#first_terms === null) return null
     const at = tiersReached(tier ?? this.model, prompt_tokens)

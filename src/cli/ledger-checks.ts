@@ -188,7 +188,8 @@ export const journal = adminCommand({
     context.show(verify ? { data: months } : { data }, () => table(columns, months, context.screen))
     if (verify && !months.some(({ differed }) => differed !== null)) context.remark(NOTHING_SEALED)
     const wrong = months.filter(({ differed }) => differed !== null && differed > 0)
-    if (wrong.length > 0) throw new CliError(`changed since they were sealed: ${wrong.map(nameOf).join(", ")}`)
+    if (wrong.length > 0)
+      throw new CliError(`changed since they were sealed: ${wrong.map(nameOf).join(", ")}`)
   },
 })
 

@@ -28,13 +28,16 @@ interface CollectOptions {
   readonly memory: Pick<AnswerRoom, "hold" | "stop"> | null
 }
 
-/** A provider's JSON body as far as it came. */
+/** The received part of a provider's JSON body. */
 interface Collected extends AnswerBody {
   /** `client_left` if `unwanted` was aborted; the caller knows why. */
   readonly ending: Extract<Ending, "completed" | "upstream_lost" | "deadline" | "client_left">
 }
 
-/** Reads a body until its end, a limit, the deadline, or until nobody waits. Immediately if all has come. Never rejects. */
+/**
+ * Reads a body until its end, a limit, the deadline, or until nobody waits. Returns it without a promise if all has
+ * arrived. Never rejects.
+ */
 export function collect(options: CollectOptions): Collected | Promise<Collected> {
   const { source, length, limit_bytes, unwanted, memory } = options
   const is_short = length !== null && length <= limit_bytes
@@ -45,7 +48,7 @@ export function collect(options: CollectOptions): Collected | Promise<Collected>
   return { bytes: whole, ending: "completed", cut: false, large: null }
 }
 
-/** `whole` is a short body whose memory was free. `room` resolves with whether a short body that waits gets its memory. */
+/** `whole`: a short body whose memory was free. `room` resolves with true if a short body that waits gets its memory. */
 async function collectComing(
   options: CollectOptions,
   whole: Uint8Array | Promise<Uint8Array> | null,
@@ -60,7 +63,7 @@ async function collectComing(
     source.cancel()
   }
   const leave = () => end("client_left")
-  // The runtime complains about a negative time.
+  // The runtime warns about a negative time.
   const left_ms = Math.max(0, began_ms + total_ms - performance.now())
   const deadline = setTimeout(() => end("deadline"), Math.ceil(left_ms))
   unwanted.addEventListener("abort", leave)
@@ -79,7 +82,7 @@ async function collectComing(
       else if (read instanceof Uint8Array) bytes = read
       else large = read
     }
-    // A body that is cut at the second limit is whole as far as it was wanted.
+    // A body that is cut at the second limit was read as far as it was wanted.
     ending ??= "completed"
     if (large !== null && !large.whole) source.cancel()
   } catch {
@@ -94,7 +97,10 @@ async function collectComing(
 
 const NOTHING = new Uint8Array()
 
-/** Reads a body of unknown length or over the limit. Beyond the limit, or without memory for more, it is not kept, but read up to the second limit. */
+/**
+ * Reads a body of unknown length or over the limit. Beyond the limit, or without memory for more, it is read up to the
+ * second limit, but not kept.
+ */
 async function readTo(
   { source, limit_bytes, read_bytes, form, memory }: CollectOptions,
   ended: () => boolean,
@@ -121,7 +127,7 @@ async function readTo(
     }
   }
   large?.stop()
-  // D5: a clean end within the object is as malformed as in a smaller one.
+  // As in a smaller object, a clean end within it is malformed (D5).
   if (is_over && large?.whole === false) return "truncated"
   return large ?? joined(parts)
 }

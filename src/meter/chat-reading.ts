@@ -10,13 +10,13 @@ import { Repetition } from "./repetition.ts"
 /** Reads a stream of chat chunks, which `[DONE]` ends. */
 export class ChatReading extends EventReading {
   readonly #requested: number
-  /** The indexes of the choices that have their finish_reason, and of those that began. */
+  /** The indexes of the choices that have their finish_reason. */
   readonly #finished = new Set<number>()
   readonly #unfinished = new Set<number>()
-  /** Output in whole messages, each of which repeats what deltas said before. */
+  /** By choice, the output in whole messages, which repeat earlier deltas. */
   readonly #snapshots = new Map<number, number>()
 
-  /** `requested` is how many choices the request asks for (D12). */
+  /** `requested`: the number of requested choices (D12). */
   constructor(requested = 1, rules = ANY_USAGE) {
     super(new Repetition(textOf, outputBytes), rules)
     this.#requested = requested
@@ -28,7 +28,7 @@ export class ChatReading extends EventReading {
   }
 
   protected readPayload(payload: JsonObject, long?: Abridged): EventKind {
-    // The first tier counts, so that recurring events need not be read for it.
+    // The first tier counts, so recurring events need not be read for it.
     this.service_tier ??= readServiceTier(payload)
     const usages = usagesOf(payload)
     if (reportsError(payload)) {
@@ -48,17 +48,17 @@ export class ChatReading extends EventReading {
     return { ...read, trusted_usage, with_usage, usage_only, final_usage: trusted_usage && closing }
   }
 
-  /** True if a choice without output only fills a list. SDKs need its role once. */
+  /** True if a choice without output says nothing. SDKs need its role once. */
   #saysNothing({ finish_reason, delta }: JsonObject): boolean {
     const is_first = isObject(delta) && typeof delta.role === "string" && this.output_bytes === 0
     return isMissing(finish_reason) && !is_first
   }
 
-  /** Counts the usage of a payload. Returns whether it is valid. `closing`: it is in the place of final usage (D4). */
+  /** Counts the usage of a payload. Returns true if it is valid. `closing`: it is in the place of final usage (D4). */
   #count(usages: readonly unknown[], closing: boolean): boolean {
     const counted = firstCounted(usages, this.usage.rules)
     if (!this.usage.take(counted, WITH_OUTPUT, false)) return false
-    // After other usage, 0/0 erases nothing and counts no output (D2).
+    // 0/0 after other usage does not replace it, and counts no output (D2).
     const { prompt, output }: Counted["counts"] = counted instanceof Counted ? counted.counts : {}
     if (this.counted_bytes !== null && prompt === 0 && output === 0) return true
     this.counted_bytes = this.output_bytes

@@ -4,12 +4,12 @@ import { EACH, edited, memberText, withMember } from "./json-text.ts"
 import type { UsageSpan } from "./large-answer.ts"
 import type { SseEvent } from "./sse.ts"
 
-/** The usage of an answer as its client sees it: if it asked for it (D24), with the charge (D49), without the provider's own cost. */
+/** The usage that clients see: only if they asked for it (D24), with the charge (D49), without the provider's own cost. */
 
 const encoder = new TextEncoder()
-/** Keeps a BOM, because everything else stays as the provider sent it. */
+/** Keeps a BOM, because all other bytes stay as the provider sent them. */
 const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true })
-/** For events, whose broken UTF-8 reads as U+FFFD. */
+/** For events: invalid UTF-8 is read as U+FFFD. */
 const lenient = new TextDecoder("utf-8", { ignoreBOM: true })
 
 const USAGES: readonly (readonly string[])[] = [
@@ -20,7 +20,7 @@ const USAGES: readonly (readonly string[])[] = [
   ["response", "usage"],
 ]
 
-/** Members of a usage that say what the provider charges for the call. */
+/** Members of a usage that have the provider's own charge. */
 const COSTS: ReadonlySet<string> = new Set([
   "cost",
   "cost_details",
@@ -29,15 +29,15 @@ const COSTS: ReadonlySet<string> = new Set([
   "is_byok",
 ])
 
-/** One of these is in every text with such a member. */
+/** Every text with such a member contains one of these. */
 const COST_MARKS = ['cost"', '"cost_in_usd_ticks"']
-/** The same for bytes. Searched without making a Buffer of an answer: that and a second search took 4 us of each JSON call. */
+/** The same for bytes. Searched without making a Buffer, which would take longer than the search. */
 const COST_WORD = "cost"
 
 /**
- * A JSON answer as its client sees it: with the charge in its usage, which is valid, unless `charge_nano` is null, and
- * without the provider's own cost, unless the operator passes it on. `usages`: where they stand in an answer that is too large to
- * look for them now.
+ * A JSON answer as its client sees it: with the charge in its usage unless `charge_nano` is null, and without the
+ * provider's own cost unless the operator passes it on. `usages`: the positions of usage objects in an answer that is
+ * too large to parse.
  */
 export function shownBody(
   body: Uint8Array,
@@ -72,7 +72,10 @@ function shownLarge(
   return Buffer.concat([...parts, body.subarray(done)])
 }
 
-/** A large answer was not parsed (D41), so its usage may not be valid JSON. Such an answer is not changed. */
+/**
+ * The changed usage of a large answer. It was not parsed (D41), so its usage may be invalid JSON; then nothing is
+ * changed.
+ */
 function shownUsage(usage: string, hides: boolean, charge_nano: bigint | null): string {
   try {
     const shown = hides ? withoutCost(usage) : usage
@@ -83,9 +86,9 @@ function shownUsage(usage: string, hides: boolean, charge_nano: bigint | null): 
 }
 
 export interface UsageWishes {
-  /** The usage; otherwise it is stripped (D24). */
+  /** True if the client asked for usage; otherwise it is stripped (D24). */
   readonly wants_usage: boolean
-  /** The cost of the call: the final usage waits for the charge, and includes it (D49). */
+  /** True if the client asked for the cost. The final usage then waits for the charge and includes it (D49). */
   readonly wants_cost: boolean
   /** True if the operator passes the provider's own cost on. */
   readonly pass_cost: boolean
@@ -101,7 +104,7 @@ export class ShownUsage {
     this.#wishes = wishes
   }
 
-  /** The bytes sent of an event with a usage, or null. `usage_only`: the rest of it says nothing. */
+  /** The bytes that are sent of an event with a usage; null for none. `usage_only`: the event has nothing else. */
   of(event: SseEvent, usage_only: boolean, final_usage: boolean): readonly Uint8Array[] | null {
     const { data } = event
     if (data === null) return event.parts
@@ -134,10 +137,10 @@ function finalChunk(data: string): string {
   return usage === null ? rest : withMember(rest, "usage", usage)
 }
 
-/** Adds the cost in USD, as a JSON number whose text is exact, to the usage at the top level: there SDKs read it. */
+/** Adds the cost in USD, as an exact JSON number, to the usage at the top level, where SDKs read it. */
 function withCost(payload: string, charge_nano: bigint): string {
   const usage = usageText(payload)
-  if (usage === null) throw new Error("there is no usage to tell the cost in")
+  if (usage === null) throw new Error("there is no usage for the cost")
   return withMember(payload, "usage", withMember(usage, "cost", printUsd(charge_nano)))
 }
 
@@ -165,7 +168,10 @@ function withoutCosts(payload: string): string {
   return eachUsage(payload, COST_MARKS, withoutCost)
 }
 
-/** Edits the usages in a payload as long as one of these marks is in it: each place takes another look at the whole text. */
+/**
+ * Edits the usages in a payload while it contains one of these marks, because each place is another search of the whole
+ * text.
+ */
 function eachUsage(
   payload: string,
   marks: readonly string[],

@@ -15,28 +15,28 @@ export interface Prepared {
   readonly payload: Payload
 }
 
-/** Reads a stream event by event, in bounded memory. Each operation that streams adds the meaning of a payload (D63). */
+/** Reads a stream event by event, in bounded memory. Subclasses read the payloads of one operation (D63). */
 export abstract class EventReading {
-  /** Events that the stream has sent before; the framer need not read equal events. */
+  /** Forms of events that were read before. The framer skips equal ones. */
   readonly recurring: Repetition
   done = false
-  /** True if the provider failed, with or without an error event: nothing more is read. */
+  /** True if the provider failed, with or without an error event. Nothing more is read. */
   error = false
   /** The service tier that the stream reported as served so far (D70). */
   protected service_tier: string | undefined
   protected readonly usage: StreamUsage
   /** UTF-8 bytes of output so far (D7). */
   protected output_bytes = 0
-  /** Those up to the last valid usage; null before there is any. */
+  /** Output bytes up to the last valid usage; null before it. */
   protected counted_bytes: number | null = null
-  /** Those up to the last usage in the place of final usage (D4). */
+  /** Output bytes up to the last usage in the place of final usage (D4). */
   protected closed_bytes = -1
-  /** True if nothing more is read of a stream without its last event. */
+  /** True if the stream ended without its last event. Nothing more is read. */
   protected is_cut = false
   /** True if the long text of a large event is left out. */
   protected readonly abridges: boolean = true
   #addRecurring: (bytes: number) => void = () => {}
-  /** True if an event was not read because of its shape, so that its usage is not known (D41). */
+  /** True if an event was too complex to read, so its usage is unknown (D41). */
   #has_unread = false
 
   constructor(recurring: Repetition, rules: UsageRules) {
@@ -46,7 +46,7 @@ export abstract class EventReading {
 
   /** True if a clean end of the body now is a `completed` stream (D8). */
   abstract readonly answered: boolean
-  /** True if the answer may be complete except for its usage (D9). */
+  /** True if only the usage may be missing from the answer (D9). */
   get paused(): boolean {
     return this.answered
   }
@@ -56,14 +56,14 @@ export abstract class EventReading {
     return this.closed_bytes === this.output_bytes && isUsable(this.usage.reading, this.output_bytes)
   }
 
-  /** Reads a payload, unless the stream has ended. `long`: it is without the long text of its event. */
+  /** Reads a payload, unless the stream has ended. `long`: the long text that was left out of it. */
   protected abstract readPayload(payload: JsonObject, long?: Abridged): EventKind
   /** Reads `[DONE]`, which not every API has. */
   protected readDone(): EventKind {
     return NOTHING
   }
 
-  /** Counts the usage among the members of an answer over the limit. Returns whether it is valid. */
+  /** Counts the usage in the members of an answer over the limit. Returns true if it is valid. */
   protected abstract countLarge(members: JsonObject): boolean
 
   get #over(): boolean {
@@ -80,7 +80,7 @@ export abstract class EventReading {
 
   /** Reads an event, or several equal ones. `prepared`: what was read of a large event. */
   take(event: SseEvent, prepared?: Prepared): EventKind {
-    // Checked before the data is decoded, because decoding is wasted on events that are not read.
+    // Checked before the data is decoded.
     if (this.#over) return NOTHING
     if (event.recurring_bytes !== null) {
       this.output_bytes += event.recurring_bytes
@@ -98,7 +98,10 @@ export abstract class EventReading {
     return read
   }
 
-  /** Reads the data of one event, whose payload may be `prepared`. After the last event or an error all is `nothing` (D4, D8). */
+  /**
+   * Reads the data of one event, whose payload may be `prepared`. Returns `nothing` after the last event or an error
+   * (D4, D8).
+   */
   read(data: string | null, prepared?: Payload): EventKind {
     if (data === null || this.#over) return NOTHING
     if ((prepared ?? null) === null && data.trim() === "[DONE]") return this.readDone()
@@ -108,12 +111,12 @@ export abstract class EventReading {
     return NOTHING
   }
 
-  /** Counts further events like the last one, in addition to their output; null if it cannot recur. */
+  /** Counts further events like the last one, besides their output; null if it cannot recur. */
   protected get last(): ((bytes: number) => void) | null {
     return this.#addRecurring
   }
 
-  /** Reads an object over the limit, as far as it came (D5, D29). Returns whether it has evidence. */
+  /** Reads the received part of an object over the limit (D5, D29). Returns true if it has evidence. */
   takeLarge(large: LargeAnswer): boolean {
     if (!large.object) return false
     large.stop()
@@ -122,7 +125,7 @@ export abstract class EventReading {
     return this.countLarge(large.members) || this.output_bytes > 0
   }
 
-  /** The delivery, if the stream ends now with `ending`. */
+  /** The evidence, if the stream ends now with `ending`. */
   evidence(ending: Ending): StreamEvidence {
     return {
       shape: "stream",

@@ -43,11 +43,11 @@ export interface AnswerBody {
   readonly bytes: Uint8Array
   /** True if it is incomplete, and therefore malformed. */
   readonly cut: boolean
-  /** A body over the limit, as far as it was read (D5). It has no `bytes`. */
+  /** The part of a body over the limit that was read (D5). There are no `bytes` then. */
   readonly large: LargeAnswer | null
 }
 
-/** Reads an answer of any size; a large one in slices, because 32 MiB of embeddings take the parser 0.1 s. */
+/** Reads an answer of any size, a large one in slices of the event loop's time. */
 export function readAnswer(
   form: JsonForm,
   body: AnswerBody,

@@ -1,6 +1,5 @@
 /*
- * These functions change members in the JSON text of an object without parsing the rest. So all other bytes stay the
- * same, even numbers that a double cannot hold. The text must be valid for `JSON.parse`.
+ * Functions that change members in the JSON text of an object without parsing the rest, so all other bytes stay the same, even numbers that a double cannot hold. `JSON.parse` must accept the text.
  */
 
 const QUOTE = 0x22
@@ -10,7 +9,7 @@ const OPEN_LIST = 0x5b
 const CLOSE_LIST = 0x5d
 const OPEN_OBJECT = 0x7b
 const CLOSE_OBJECT = 0x7d
-/** Behind a BOM. */
+/** The first character that is not white space or a BOM. */
 const NOT_BLANK = /[^\t\n\r \uFEFF]/
 
 /** The text of a member's value, the last one as in `JSON.parse`; null if there is no member of this name. */
@@ -19,7 +18,7 @@ export function memberText(object: string, name: string): string | null {
   return found === null ? null : object.slice(found.start, found.end)
 }
 
-/** The object with `value` in place of the member's last value, or at the end without such a member. */
+/** The object with `value` as the member's value; a missing member is added at the end. */
 export function withMember(object: string, name: string, value: string): string {
   const found = lastMember(object, name)
   if (found !== null) return object.slice(0, found.start) + value + object.slice(found.end)
@@ -28,12 +27,12 @@ export function withMember(object: string, name: string, value: string): string 
   return `${object.slice(0, close)}${separator}${JSON.stringify(name)}:${value}${object.slice(close)}`
 }
 
-/** Elements of a list that are changed: an answer has at most 128 choices (D12). */
+/** Maximum number of elements of a list that are changed; an answer has at most 128 choices (D12). */
 const MAX_ELEMENTS = 256
-/** In a path: every element of a list. A set: every member of one of these names. */
+/** Part of a path: every element of a list. A set is every member with one of these names. */
 export const EACH = "*"
 
-/** The text with what `edit` makes of each value at a path; null removes it. Other paths change nothing. */
+/** The text with `edit` applied to each value at the path; null removes the value. A missing path changes nothing. */
 export function edited(
   text: string,
   [name, ...rest]: readonly (string | ReadonlySet<string>)[],
@@ -135,12 +134,12 @@ function valueEnd(text: string, start: number): number {
   throw new Error("a JSON text ends within a value")
 }
 
-/** Most strings are shorter than this, and for them a loop is faster than a native search. */
+/** Up to this length a loop is faster than a native search, and most strings are shorter. */
 const NEAR_CHARACTERS = 64
 
 /**
- * The position after the string that opens at `start`. The native search for a backslash ends where the string does: if it went to the end of
- * the text, 90,000 strings in 8 MB would take a minute.
+ * The position after the string that opens at `start`. The native search for a backslash is limited to the string,
+ * because many searches up to the end of the text would take minutes.
  */
 function stringEnd(text: string, start: number): number {
   let quote = -1

@@ -14,13 +14,13 @@ const LETTER_U = 0x75
 const BLANK: ReadonlySet<number> = new Set([0x09, 0x0a, 0x0d, 0x20])
 const BOM: readonly number[] = [0xef, 0xbb, 0xbf]
 
-/** Keys and usage that are longer than this are ignored. */
+/** Maximum length of keys and of usage; longer ones are ignored. */
 const MAX_KEY_BYTES = 64
 const MAX_USAGE_BYTES = 65_536
 const KEPT: ReadonlySet<string> = new Set(["usage", "service_tier", "tool_usage", "error"])
-/** Replaces a member that is too long. It is none of these, but reports an error. */
+/** Replaces a member that is too long. It still counts as a reported `error`. */
 const TOO_LONG = "true"
-/** The lists whose objects are what was asked for, so that the answer does not only report an error (D10). */
+/** Lists of results. An answer with an object in one of them does not only report an error (D10). */
 const ANSWERS: ReadonlySet<string> = new Set(["choices", "content", "data", "output"])
 /** Nothing deeper counts as output. */
 const MAX_DEPTH = 64
@@ -42,7 +42,7 @@ export interface UsageSpan {
   readonly is_top: boolean
 }
 
-/** The most usage objects that are found, because a request may ask for 128 choices (D12). */
+/** Maximum number of usage objects that are found; a request may ask for 128 choices (D12). */
 const MAX_USAGES = 256
 /** The deepest place of a usage is a choice. */
 const USAGE_DEPTH = 3
@@ -58,7 +58,7 @@ export interface LargeOutput {
   take(place: JsonPosition, bytes: number, text: string): void
   /** An object or a list has ended; `place` is around it. */
   endValue?(place: JsonPosition): void
-  /** Further members of the answer that its usage is read with. */
+  /** Further members of the answer that are needed to read its usage. */
   readonly members?: JsonObject
   /** UTF-8 bytes of extractable output so far. */
   readonly bytes: number
@@ -69,12 +69,12 @@ export class LargeAnswer implements JsonPosition {
   readonly #output: LargeOutput
   #at_start = true
   depth = 0
-  /** True if there was anything besides one object. */
+  /** True if the body has more than one object. */
   #stray = false
   /** For each open value, the key of the member that is being read. */
   readonly keys: string[] = []
   readonly lists: boolean[] = []
-  /** True if it has an object in one of the lists of answers. */
+  /** True if it has an object in one of the lists `ANSWERS`. */
   has_answer = false
   #expects_key = false
   #in_string = false
@@ -94,7 +94,7 @@ export class LargeAnswer implements JsonPosition {
   #usage_start = 0
   /** The depth of the usage that is being read; 0 for none. */
   #usage_depth = 0
-  /** Bytes of the chunks before. */
+  /** Bytes of earlier chunks. */
   #read_bytes = 0
 
   constructor(output: LargeOutput) {
@@ -114,7 +114,10 @@ export class LargeAnswer implements JsonPosition {
     return !this.#at_start && !this.#stray
   }
 
-  /** Its last top-level usage, and all that it is read with. A usage that is not JSON is `false`, which is invalid. */
+  /**
+   * Its last top-level usage, and the members that are needed to read it. A usage that is not JSON is `false`, which is
+   * invalid.
+   */
   get members(): JsonObject {
     const usage = this.#member("usage") ?? { usage: false }
     return {
@@ -141,7 +144,7 @@ export class LargeAnswer implements JsonPosition {
     return this.#output.bytes
   }
 
-  /** Stops reading. A string that has not ended counts as far as it was read. */
+  /** Stops reading. The received part of an unfinished string counts. */
   stop(): void {
     if (this.#in_string && !this.#is_key) this.#take()
     this.#in_string = false
@@ -253,7 +256,7 @@ export class LargeAnswer implements JsonPosition {
     let at = start
     if (this.#escaped) {
       this.#escaped = false
-      // Four digits stand for two bytes or more.
+      // Four hex digits encode two bytes or more.
       this.#string_bytes += chunk[at] === LETTER_U ? -2 : 1
       at += 1
     }

@@ -13,10 +13,10 @@ const ASCII_END = 0x80
 const LONG_BYTES = 65_536
 /** Strings may come before the text, but not more than this many quotes. */
 const MAX_QUOTES = 256
-/** Stands for the long text: longer than any that means something, and no JSON outside of a string. */
+/** Length of the text that replaces the long one: longer than any text with a meaning for the gateway. */
 const STAND_IN_BYTES = 4_096
 const STAND_IN = "x"
-/** Data counts in steps of this many bytes (D7), so the stand-in is shorter by a multiple of it. */
+/** Data counts in steps of this many bytes (D7), so the replacement is shorter by a multiple of it. */
 const STEP_BYTES = 64
 
 export interface Abridged {
@@ -26,8 +26,8 @@ export interface Abridged {
 }
 
 /**
- * Leaves out the long text of a large event, or null if it is not plain or the rest is large too. Two shorter texts tell its output. An
- * event of 6 MiB takes half of the time.
+ * The event without its long text, and a function for its output bytes. Null if the text is not plain or the rest is
+ * large too.
  */
 export function abridge({ parts }: SseEvent): Abridged | null {
   const event_bytes = bytesIn(parts)
@@ -70,7 +70,7 @@ function findLongText(parts: readonly Uint8Array[]): { from: number; to: number 
   return null
 }
 
-/** The bytes from `from` to `to`, as views, or as the parts themselves where all of one is meant. */
+/** The bytes from `from` to `to`, as views, or as the parts themselves if they are whole. */
 function slice(parts: readonly Uint8Array[], from: number, to: number): Uint8Array[] {
   const views: Uint8Array[] = []
   let start = 0
@@ -88,7 +88,7 @@ export function isPlain(byte: number | undefined): boolean {
   return byte !== undefined && byte >= SPACE && byte < ASCII_END && byte !== QUOTE && byte !== BACKSLASH
 }
 
-/** By native searches, and for control characters by words: a loop over 6 MiB of bytes would take as long as decoding them. */
+/** True if the bytes have only plain characters. Native searches, because a loop would take as long as decoding. */
 export function isPlainText(bytes: Uint8Array): boolean {
   const { buffer, byteOffset, byteLength } = bytes
   if (byteLength < LONG_BYTES) return bytes.every(isPlain)

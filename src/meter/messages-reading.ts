@@ -7,7 +7,7 @@ import { eventBytes, eventText } from "./messages-output.ts"
 import { DONE, EMPTY, ERROR, type EventKind, OUTPUT, reportsError } from "./reading.ts"
 import { Repetition } from "./repetition.ts"
 
-/** Usage that counts the output of a message: without a number of searches there were none (D64). */
+/** The usage of a whole message; without a number of searches there were none (D64). */
 export const WHOLE_MESSAGE: Expected = { output: true, searches: 0 }
 const INPUT_ONLY: Expected = { output: false }
 
@@ -54,13 +54,16 @@ export class MessagesReading extends EventReading {
     return { ...read, trusted_usage: this.#fold(reported, is_end), with_usage: true }
   }
 
-  /** Takes the usage of an event. Returns whether it is valid with the earlier one; if not, that is kept (D4). */
+  /**
+   * Adds the usage of an event to the earlier one. Returns true if the result is valid; otherwise the earlier one is
+   * kept (D4).
+   */
   #fold(usage: unknown, with_output: boolean): boolean {
     if (isMissing(usage)) return false
     this.service_tier = readServiceTier({ usage }) ?? this.service_tier
     const counted = firstCounted([usage], this.usage.rules)
     const counts: Counted["counts"] = counted instanceof Counted ? counted.counts : {}
-    // `message_start` has only begun to count the output.
+    // `message_start` has not counted the output yet.
     if (!with_output) for (const name of ["output", "reasoning"] as const) delete counts[name]
     return this.#keep(counted, counts.output !== undefined)
   }

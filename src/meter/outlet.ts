@@ -1,7 +1,7 @@
 import { LARGE_BYTES } from "../wire/buffers.ts"
 import { Parts } from "./parts.ts"
 
-/** The server copies what the client has not taken of a write. */
+/** Maximum size of a write, because the server copies the part that the client has not taken. */
 const WRITE_BYTES = 1_048_576
 
 /** The server's side of a stream. */
@@ -14,32 +14,32 @@ interface Writer {
 
 /** The other end of an outlet: where its events come from. */
 export interface OutletSource {
-  /** The client takes more. Resolves with whether more may follow. */
+  /** Called when the client takes more. Resolves with true if more may follow. */
   pull(): Promise<boolean>
   clientLeft(): void
-  /** More of what waited was sent: its memory may be freed. */
+  /** Called when waiting bytes were sent, so that their memory can be freed. */
   freeChunks(): void
-  /** All was sent, or the client has left. */
+  /** Called when all was sent, or the client has left. */
   outletEnded(): void
 }
 
 /** The client's side of a stream: holds events back, sends them, and ends the stream. */
 export class Outlet {
-  /** Null until the server asks for the body, or all of it is gathered. */
+  /** Null until the server asks for the body, or `whole` was called. */
   #writer: Writer | null = null
-  /** True if all that is sent is gathered, as views. */
+  /** True if the body is sent in one piece, so its parts are gathered as views. */
   #gathers = false
   readonly #source: OutletSource
   #is_pulling = false
   #closed = false
   /** Lets the server end the answer. */
   #end: (() => void) | null = null
-  /** Called when there is something to send, or nothing is to come. */
+  /** Called when there is something to send, or nothing will come. */
   #ready: (() => void) | null = null
   #fail: ((error: unknown) => void) | null = null
   /** The reason why the relay failed; null while it works. */
   #fault: { readonly error: unknown } | null = null
-  /** Resolves when the client has taken what was written; null while it has. */
+  /** Resolves when the client has taken what was written; null if it has. */
   #blocked: Promise<void> | null = null
   /** Bytes that wait until the client has taken the last write. If they were written earlier, the server would copy them. */
   #waiting: Uint8Array[] = []
@@ -52,7 +52,7 @@ export class Outlet {
   /** Contiguous bytes of one buffer that were neither held back nor written yet. */
   #run: Run | null = null
   gone_ms: number | null = null
-  /** The time at which bytes were last sent, or began to wait for that; at first, when the stream was opened. */
+  /** The last time at which bytes were sent or queued; at first the time at which the stream was opened. */
   sent_ms = performance.now()
   sent = false
 
@@ -106,7 +106,7 @@ export class Outlet {
     })
   }
 
-  /** The answer ends when this resolves, and is cut when it rejects, because the relay has failed. */
+  /** Serves the body. The answer ends when this resolves, and is cut when it rejects because the relay has failed. */
   #serve(writer: Writer): Promise<void> {
     return new Promise((resolve, reject) => {
       this.#end = resolve
@@ -134,7 +134,7 @@ export class Outlet {
     this.#attached?.()
   }
 
-  /** The relay itself has failed, so that the stream may never be closed: the answer is cut. */
+  /** Cuts the answer, because the relay itself has failed and may never close the stream. */
   fail(error: unknown): void {
     this.#fault = { error }
     this.#fail?.(error)
@@ -145,7 +145,7 @@ export class Outlet {
     return this.#held !== null
   }
 
-  /** True if nothing here reads what was forwarded. */
+  /** True if this outlet no longer uses the forwarded bytes. */
   get forwarded(): boolean {
     return !this.#gathers && this.#held === null && this.#run === null && this.#waiting.length === 0
   }
@@ -159,7 +159,7 @@ export class Outlet {
     return this.#blocked === null
   }
 
-  /** The client has left. Everything that follows is dropped. */
+  /** Called when the client has left. Drops everything that follows. */
   dropClient(): void {
     this.gone_ms = performance.now()
     this.#run = null
@@ -187,7 +187,7 @@ export class Outlet {
     }
   }
 
-  /** The events of one chunk that are contiguous are one part: in the common case, a view of the whole chunk. */
+  /** Writes or holds back the current run: contiguous events, in the common case a view of a whole chunk. */
   #endRun(): void {
     if (this.#run === null) return
     const { whole } = this.#run
@@ -229,15 +229,14 @@ export class Outlet {
       this.#waiting.push(bytes)
       return
     }
-    // Otherwise the server would copy the part behind what was not sent yet: 11 to 17 % of the time of 100,000 small events,
-    // because each chunk begins with the end of an event that the chunk before began.
+    // Otherwise the server would copy the part to append it to unsent bytes. This matters for many small events (docs/performance.md).
     if (after_others && bytes.byteLength >= LARGE_BYTES) this.#writer.flush()
     const written = this.#writer.write(bytes.subarray(0, WRITE_BYTES))
     if (typeof written !== "number") this.#blocked = written.then(() => this.#sendWaiting())
     if (bytes.byteLength > WRITE_BYTES) this.#write(bytes.subarray(WRITE_BYTES))
   }
 
-  /** The client has taken what was written: sends what waits for that, as far as it takes it. */
+  /** Sends waiting bytes once the client has taken what was written. */
   #sendWaiting(): void {
     this.#blocked = null
     const waiting = this.#waiting

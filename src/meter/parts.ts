@@ -1,6 +1,6 @@
 import { LARGE_BYTES } from "../wire/buffers.ts"
 
-/** With this many parts, one below this size is copied: a view costs about 200 bytes. */
+/** From this many parts on, a part below this size is copied, because a view costs about 200 bytes. */
 const MANY_PARTS = 16
 const SMALL_BYTES = 512
 const BLOCK_BYTES = 1024
@@ -9,7 +9,7 @@ const BLOCK_BYTES = 1024
 export class Parts {
   bytes = 0
   #parts: Uint8Array[] = []
-  /** Gathers small parts that follow each other; doubles when full. */
+  /** Collects small parts; doubles when full. */
   #block: Uint8Array | null = null
   #block_used = 0
 

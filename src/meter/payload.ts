@@ -1,11 +1,11 @@
 import { type Bounds, type NextTurn, Shape, SLICE_BYTES } from "../wire/shape.ts"
 import { isObject, type JsonObject } from "../wire/usage.ts"
 
-/** A payload with fewer characters is parsed without measuring it: no shape of it takes long. */
+/** A shorter payload is parsed without measuring it, because it cannot take long. */
 const SMALL_PAYLOAD = 65_536
 /** The bounds within which an event is read (D41). */
 const EVENT_BOUNDS: Bounds = { depth: 1_000, values: 100_000 }
-/** Of a JSON answer, which may list the numbers of thousands of embeddings. */
+/** Bounds of a JSON answer, which may have the numbers of thousands of embeddings. */
 export const ANSWER_BOUNDS: Bounds = { depth: 1_000, values: Number.POSITIVE_INFINITY }
 
 /** Work that may take long, in steps between which other calls may get a turn of the event loop. */
@@ -43,7 +43,7 @@ export function parseObject(text: string): JsonObject | null {
   }
 }
 
-/** The same for a payload that is printed again, because `JSON.stringify` takes 2.5 s for 64 KiB of lists within lists. */
+/** The same for a payload that is printed again. Bounded, because `JSON.stringify` takes seconds for deep nesting. */
 export function parsePrintable(text: string): JsonObject | null {
   return allSteps(isWithin(Buffer.from(text), EVENT_BOUNDS)) ? parseObject(text) : null
 }
@@ -53,7 +53,7 @@ export function isWithinInTurns(bytes: Uint8Array, turn: NextTurn): Promise<bool
   return stepsInTurns(isWithin(bytes, EVENT_BOUNDS), turn)
 }
 
-/** The JSON object of an event's data. Null if it is none, and `unread` if it would take the parser too long (D41). */
+/** The JSON object of an event's data. Null if it is no object, and `unread` if it would take the parser too long (D41). */
 export type Payload = JsonObject | "unread" | null
 
 /** Reads the data of an event. */
@@ -100,10 +100,13 @@ const CLOSE_OBJECT = 0x7d
 const BLANK: ReadonlySet<number | undefined> = new Set([0x09, 0x0a, 0x0d, 0x20])
 const LOGPROBS = '"logprobs"'
 const NULL = Buffer.from("null")
-/** Choices or parts of an answer with logprobs; the rest are not left out. */
+/** Maximum number of `logprobs` that are left out. */
 const MOST_LOGPROBS = 1_024
 
-/** A JSON text without its `logprobs`, of which an honest answer has a hundred for each token, and which are neither output nor usage. */
+/**
+ * A JSON text without its `logprobs`, which are neither output nor usage. A normal answer can have a hundred for each
+ * token.
+ */
 function* withoutLogprobs(bytes: Buffer): Steps<Buffer> {
   const kept: Uint8Array[] = []
   let from = 0
@@ -120,7 +123,7 @@ function* withoutLogprobs(bytes: Buffer): Steps<Buffer> {
   return Buffer.concat([...kept, bytes.subarray(from)])
 }
 
-/** The position of the list or object that is the value of the member whose name begins at `name`; null for any other text there. */
+/** The position of the value of the member whose name begins at `name`; null if it is no list or object. */
 function valueStart(bytes: Uint8Array, name: number): number | null {
   let at = name + LOGPROBS.length
   while (BLANK.has(bytes[at])) at += 1
@@ -131,7 +134,7 @@ function valueStart(bytes: Uint8Array, name: number): number | null {
   return bytes[at] === OPEN_LIST || bytes[at] === OPEN_OBJECT ? at : null
 }
 
-/** The position behind a list or object; the length if it does not end. */
+/** The position after a list or object; the text's length if it does not end. */
 function* valueEnd(bytes: Uint8Array, start: number): Steps<number> {
   let depth = 0
   let in_string = false

@@ -2,16 +2,16 @@ import type { Ending } from "../wire/call.ts"
 import type { JsonObject, UsageReading } from "../wire/usage.ts"
 import type { UsageSpan } from "./large-answer.ts"
 
-/** The provider's delivery, for the settlement. */
+/** The evidence of a provider's answer, for the settlement. */
 export type Evidence = JsonEvidence | StreamEvidence
 
 interface Delivered {
   readonly ending: Ending
-  /** The usage that counts (D1, D4, D87); why there is none otherwise. */
+  /** The usage that counts, or why there is none (D1, D4, D87). */
   readonly usage: UsageReading
   /** UTF-8 bytes of extractable output (D7). */
   readonly output_bytes: number
-  /** Of these, in events after the one with that usage (D8). Absent for an answer that did not come as events. */
+  /** The part of `output_bytes` in events after that usage (D8). Absent for an answer that was not events. */
   readonly output_bytes_after_usage?: number
   /** An object over the limit: charged, and not delivered (D5). Of a stream also an event over a limit (D31, D41). */
   readonly too_large?: boolean
@@ -31,7 +31,7 @@ export interface JsonEvidence extends Delivered {
 
 export interface StreamEvidence extends Delivered {
   readonly shape: "stream"
-  /** True if nothing was said after that usage (D4). */
+  /** True if no output came after that usage (D4). */
   readonly usage_final: boolean
   readonly output_bytes_after_usage: number
   /** True if the provider failed: by an error event (D10), a connection that broke, or an event over the limit (D31). */
@@ -40,17 +40,17 @@ export interface StreamEvidence extends Delivered {
 
 /** The meaning of an event of a stream for the relay. */
 export interface EventKind {
-  /** Nothing after `done`, the last event, or an `error` (D10) is read. `nothing` is no JSON object: a comment, or no payload. */
+  /** `done`: the last event. Nothing after it or an `error` (D10) is read. `nothing`: no JSON object, such as a comment. */
   readonly kind: "chunk" | "done" | "error" | "nothing"
   /** True if it carries extractable output (D7). */
   readonly output: boolean
   /** True if it carries valid usage (D1), which counts. */
   readonly trusted_usage: boolean
-  /** True if that is in the place of final usage (D4). */
+  /** True if that usage is in the place of final usage (D4). */
   readonly final_usage: boolean
-  /** True if it carries a usage object where that is only shown to a client that asked for it (D24), or may hold a cost. */
+  /** True if it carries a usage object that is only shown to a client that asked for it (D24), or that may have a cost. */
   readonly with_usage: boolean
-  /** True if it carries that and nothing else, so that it is dropped if the usage is removed. */
+  /** True if it carries nothing else, so it is dropped with the usage. */
   readonly usage_only: boolean
   /** True if it is the last event, and says that the provider failed. */
   readonly failed: boolean

@@ -8,18 +8,18 @@ import type { StreamEvidence } from "./reading.ts"
 
 /** The reading and framing of streams (D36). One for each operation that streams (D63). */
 export interface StreamForm {
-  /** Reads one stream: `choices` were requested. */
+  /** Opens the reading of a stream with so many requested `choices`. */
   open(choices: number, rules: UsageRules): EventReading
   readonly keepalive: Uint8Array
-  /** Sent last, once the charge is durable (D32), in place of the provider's own last event; null for none. */
+  /** The last event, sent once the charge is durable (D32) instead of the provider's own; null for none. */
   readonly end: Uint8Array | null
-  /** True if the provider's own last event (`done`) is held back until then and sent, where there is one. */
+  /** True if the provider's own last event (`done`), if there is one, is held back until then and sent. */
   readonly keeps_last: boolean
   /** A JSON answer converted to the text of the equivalent events, including the last one (D29). */
   eventsOf(payload: JsonObject): string
 }
 
-/** The most bytes that a stream may make the gateway keep or read. */
+/** Maximum bytes of a stream that the gateway keeps or reads. */
 export interface StreamSizes {
   /** One event (D31), and all that are held back (D36). */
   readonly event_bytes: number
@@ -30,13 +30,13 @@ export interface StreamSizes {
 
 /** Waits of the relay of a stream, in milliseconds. */
 export interface StreamTimes {
-  /** For bytes to send, before a comment keeps the connection open (D36). */
+  /** Silence before a comment keeps the connection open (D36). */
   readonly keepalive_ms: number
-  /** For the first event, before a comment makes the server send the headers (D36). */
+  /** Wait for the first event before a comment makes the server send the headers (D36). */
   readonly commit_after_ms: number
-  /** For a client that takes nothing (D8). */
+  /** Time after which a client that takes nothing is cut (D8). */
   readonly stall_ms: number
-  /** For the usage, whatever the policy, once the client has left and every choice has finished (D9). */
+  /** Wait for the usage, whatever the policy, if the client leaves after every choice has finished (D9). */
   readonly finish_wait_ms: number
 }
 
@@ -44,9 +44,9 @@ export interface StreamTimes {
 export interface AnswerRoom {
   /** Sets the bytes that are kept. Null if there is memory for them; otherwise resolves with true once there is, or with false. */
   hold(bytes: number): Promise<boolean> | null
-  /** No more is read. */
+  /** Called when no more is read. */
   stop(): void
-  /** Nothing is kept. */
+  /** Called when nothing is kept. */
   free(): void
 }
 
@@ -56,7 +56,7 @@ export interface RelayOptions extends UsageWishes {
   readonly form: StreamForm
   /** Reads a JSON object in place of events (D29). */
   readonly json: Pick<JsonForm, "openLarge">
-  /** The number of choices that the request asks for (D12). */
+  /** The number of requested choices (D12). */
   readonly requested: number
   /** For its usage (D87). */
   readonly usage_rules: UsageRules
@@ -66,24 +66,24 @@ export interface RelayOptions extends UsageWishes {
   readonly times: StreamTimes
   readonly idle_ms: number
   readonly total_ms: number
-  /** The time to read on for the usage once the client has left (D9), which may grow; null to stop. */
+  /** The time to read on for the usage once the client has left (D9); null to stop. It may grow. */
   readonly drain_ms: number | null
   /** Settles what was delivered, once. Resolves when the last byte may be sent (D32: settle before the last byte). */
   settle(evidence: StreamEvidence): Promise<bigint>
-  /** Resolves when a part of so many bytes may be relayed, or the work of a turn may be done; null if it may be now (D78). */
+  /** Resolves when the relay may handle so many bytes, or without `bytes` the work of a whole turn (D78); null if now. */
   turn(bytes?: number): Promise<void> | null
   /** The event that the client is sent when a stream breaks after output (D10). */
   errorEvent(ending: Ending, data: string | null): Uint8Array
-  /** An event in which the provider reports a failure, without its credential (D17). Null if it must not be shown. */
+  /** An event with a provider's failure, without its credential (D17). Null if it must not be shown. */
   withoutSecret(parts: readonly Uint8Array[]): readonly Uint8Array[] | null
-  /** Lets a source that is past its last event end by itself, so that its connection is used again. */
+  /** Reads the source to its end after its last event, so that its connection can be reused. */
   finishSource(): void
   /** Ends the client's connection. */
   cutClient(): void
-  /** The first event with output is on its way. */
+  /** Called at the first event with output. */
   onOutput(): void
   onKeepalive(): void
-  /** A broken invariant of the relay itself; the stream is ended and settled as lost. */
+  /** Called for a broken invariant of the relay. The stream ends and is settled as lost. */
   onFault(error: unknown): void
 }
 

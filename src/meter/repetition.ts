@@ -7,16 +7,16 @@ const LF = 0x0a
 const BOM = 0xef
 
 const ONE_MORE = Buffer.from("x")
-/** The most forms of events that are learned. A stream that never repeats one is read event by event. */
+/** Maximum number of attempts to learn a form. A stream that never repeats one is read event by event. */
 const MAX_LESSONS = 8
 /** Larger events are not learned: only small ones repeat thousands of times. */
 const MAX_EVENT_BYTES = 16_384
 
 /**
- * Most events of a stream differ only in their text. The bytes before and after the text are learned from an event that
- * was parsed. An event with the same bytes around plain characters is then recognised without being decoded or parsed:
- * without it, a stream of 50 events costs 40 % more. An event that differs in any other byte is parsed. Nothing is learned from
- * the first event with output and the first without, because the client waits for them.
+ * Most events of a stream differ only in their text. The bytes before and after the text are learned from a parsed
+ * event. An event with the same bytes around plain characters is then recognised without parsing, which saves much CPU
+ * (docs/performance.md). An event that differs in any other byte is parsed. Nothing is learned from the first event
+ * with output and the first without, because the client waits for them.
  */
 export class Repetition implements Recurring {
   readonly #textOf: (payload: JsonObject) => string | null
@@ -30,7 +30,10 @@ export class Repetition implements Recurring {
   #idle_lessons = 0
   #has_idle = false
 
-  /** `textOf`: the one text of a payload, null where it has none or several. `outputBytes`: of all its output (D7). */
+  /**
+   * `textOf`: the only text of a payload; null if it has none or several. `outputBytes`: the bytes of all its output
+   * (D7).
+   */
   constructor(textOf: (payload: JsonObject) => string | null, outputBytes: (payload: JsonObject) => number) {
     this.#textOf = textOf
     this.#outputBytes = outputBytes
@@ -73,7 +76,7 @@ export class Repetition implements Recurring {
     this.#idle = new Uint8Array(bytes)
   }
 
-  /** True if the output is the text between these two parts, whatever it is. Tried with a longer text. */
+  /** True if the output is any text between these two parts. Tested with a longer text. */
   #isTextBetween(head: Uint8Array, foot: Uint8Array, text: Uint8Array): boolean {
     const longer = Buffer.concat([head, text, ONE_MORE, foot])
     const payload = parsePayload(readData(longer, false) ?? "")
@@ -97,7 +100,7 @@ export class Repetition implements Recurring {
       const from = end + head.byteLength
       let to = from
       while (isPlain(chunk[to])) to++
-      // Without a text other fields may count: the second name for a reasoning.
+      // Without a text another field may count, such as the second name for reasoning.
       if (to === from || !isAt(chunk, to, foot)) break
       output_bytes += to - from
       end = to + foot.byteLength
@@ -106,7 +109,7 @@ export class Repetition implements Recurring {
   }
 }
 
-/** A loop, because the runtime's own comparison takes longer for so few bytes. */
+/** True if the chunk has these bytes at `start`. A loop, because a native comparison takes longer for so few bytes. */
 function isAt(chunk: Uint8Array, start: number, bytes: Uint8Array): boolean {
   if (start + bytes.byteLength > chunk.byteLength) return false
   for (let at = 0; at < bytes.byteLength; at++) if (chunk[start + at] !== bytes[at]) return false

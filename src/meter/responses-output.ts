@@ -70,7 +70,7 @@ function itemBytes(item: JsonObject): number {
   return typeof item.type === "string" && RESULT_ITEM.test(item.type) ? 0 : fieldBytes(item)
 }
 
-/** The output items of a response object; what is not an object is none. */
+/** The output items of a response object that are objects. */
 export function itemsOf({ output }: JsonObject): JsonObject[] {
   return objectsIn(output)
 }
@@ -88,7 +88,7 @@ export type ToolRuns = Readonly<Record<string, number>>
 /** The items of tools that are billed by the run (D60). */
 const RUN = /^(web_search|file_search|code_interpreter|image_generation)_call$/
 
-/** The tool that an item says was run; null for any other item. Of web searches only those that searched count. */
+/** The tool that an item is a run of; null for any other item. Only web searches that searched count. */
 function toolOf({ type, status, action }: JsonObject): string | null {
   const tool = typeof type === "string" && status !== "failed" ? RUN.exec(type)?.[1] : undefined
   const is_search = !isObject(action) || (action.type ?? "search") === "search"
@@ -111,7 +111,7 @@ interface CountedItem {
   open: boolean
 }
 
-/** The most items, and parts of an item, that are tracked. Snapshots and runs of any others are not counted. */
+/** Maximum number of tracked items, and of parts of an item. Snapshots and runs of others are not counted. */
 const MAX_ITEMS = 1_024
 const MAX_PARTS = 256
 
@@ -229,8 +229,8 @@ function partOf({ content_index, summary_index, command_index }: JsonObject, typ
 const FIELD_DEPTH = 3
 
 /**
- * Counts the output of a response object: `output[…]` and below. Keeps what says that an item is a run of a tool, of each tool more than are
- * charged (D60).
+ * Counts the output of a response object: `output[…]` and below. Keeps enough of items to count the runs of each tool
+ * up to the charged maximum (D60).
  */
 export class ResponsesLargeOutput implements LargeOutput {
   bytes = 0

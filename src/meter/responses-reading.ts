@@ -69,7 +69,6 @@ export class ResponsesReading extends EventReading {
   }
 }
 
-/** The usage of a response (D66). */
 export function responseUsage(response: JsonObject, rules: UsageRules) {
   const { usage, expected } = usageOf(response, runsOf(response))
   return readUsage(usage, rules, expected)

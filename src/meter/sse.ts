@@ -11,11 +11,11 @@ export interface SseEvent {
   readonly data: string | null
   /** True if it is the LF of a CRLF whose CR ended the event before. It is sent or dropped with that event. */
   readonly tail: boolean
-  /** The bytes of output (D7) if these are several events in a row that need not be read; otherwise null. */
+  /** The bytes of output (D7) if these are consecutive events that need not be read; otherwise null. */
   readonly recurring_bytes: number | null
 }
 
-/** Several events in a row that need not be read. */
+/** Consecutive events that need not be read. */
 export interface Recurrence {
   /** Their end in the chunk: after a blank line that ends with LF. */
   readonly end: number
@@ -28,7 +28,7 @@ export interface Recurring {
   follow(chunk: Uint8Array, start: number): Recurrence | null
 }
 
-/** An event is over the limit (D31). The framer that threw it takes no more chunks. */
+/** Thrown for an event over the limit (D31). The framer takes no more chunks. */
 export class EventTooLarge extends Error {
   override readonly name = "EventTooLarge"
 
@@ -41,7 +41,7 @@ const LF = 0x0a
 const CR = 0x0d
 const SPACE = 0x20
 const COLON = 0x3a
-/** An event with more lines is too large: each line costs more than a hundred bytes of a long one. */
+/** An event with more lines is too large, because each line costs more than a hundred bytes. */
 const MAX_LINES = 100_000
 /** A byte order mark in UTF-8: EF BB BF. */
 const BOM_BYTES = 3
@@ -59,9 +59,9 @@ export class Framer {
   #lines = 0
   /** Bytes of the line that the last chunk left unfinished. */
   #line_bytes = 0
-  /** The last byte was a CR: an LF next belongs to it. */
+  /** True if the last byte was a CR, to which a following LF belongs. */
   #after_cr = false
-  /** No line of the stream has ended yet, so this one may begin with a BOM. */
+  /** True until the first line has ended, because it may begin with a BOM. */
   #first_line = true
   #first_event = true
 
@@ -76,8 +76,8 @@ export class Framer {
   }
 
   /**
-   * The events that `chunk` completes, in order. Each is made when it is asked for, because together they may take a
-   * hundred times the memory of the chunk. Take all of them before the next chunk. Throws EventTooLarge.
+   * The events that `chunk` completes, in order. A generator, because together they may take a hundred times the memory
+   * of the chunk. Take all of them before the next chunk. Throws EventTooLarge.
    */
   *feed(chunk: Uint8Array): Generator<SseEvent, void, void> {
     if (chunk.byteLength === 0) return
@@ -188,7 +188,7 @@ class WholeEvent implements SseEvent {
     this.#first = first
   }
 
-  /** Decoded when first asked for. */
+  /** Decoded at the first use. */
   get data(): string | null {
     if (this.#data === undefined) this.#data = readData(joined(this.parts), this.#first)
     return this.#data
@@ -230,7 +230,7 @@ function dataStart(bytes: Uint8Array, start: number, end: number): number | null
   return bytes[name_end + 1] === SPACE ? name_end + 2 : name_end + 1
 }
 
-/** The line ends of `bytes`: two native searches take 0.1 ms for 6 MiB, where a loop over the bytes takes 4 ms. */
+/** The line ends of `bytes`, found by two native searches, which are much faster than a loop. */
 const lineEnds = (bytes: Uint8Array) => new Marks(bytes, LF, CR)
 
 function beginsWithBom(bytes: Uint8Array): boolean {

@@ -9,9 +9,9 @@ import type { RelayOptions } from "./relay-options.ts"
 import { EventTooLarge, Framer, type SseEvent } from "./sse.ts"
 import { TOO_LARGE, WholeAnswer } from "./whole-answer.ts"
 
-/** A part of a stream costs at least as much as so many bytes. */
+/** Least cost of a part of a stream, in bytes. */
 const PART_BYTES = 2_048
-/** A part with more events, or more bytes of events that are parsed, takes another turn for each so many. */
+/** Maximum number of events, and of parsed bytes, in one turn of the event loop. */
 const TURN_EVENTS = 4_096
 const TURN_PARSED_BYTES = 65_536
 /** A larger event is parsed in turns of its own (D41). */
@@ -44,9 +44,12 @@ export class StreamRelay implements OutletSource {
   /** Set once; afterwards nothing is read, and only the last bytes are sent. */
   #ended = false
   #running = false
-  /** True if a JSON object over the limit was read for what it says (D5), or an event over the limit ended the stream (D31). */
+  /**
+   * True if a JSON object was over the limit and read for its usage (D5), or an event over the limit ended the stream
+   * (D31).
+   */
   #too_large = false
-  /** The way the client left, while the provider is still read for the final usage (D9). */
+  /** Set once the client is gone, while the provider is still read for the final usage (D9). */
   #draining: "client_left" | "client_stalled" | null = null
   /** The start of the pending read of the provider. */
   #read_ms: number | null = null
@@ -72,23 +75,23 @@ export class StreamRelay implements OutletSource {
     this.#usage = new ShownUsage(options)
   }
 
-  /** Starts the timer, which may end the stream immediately, so call this when everything is wired. */
+  /** Starts the timer. It may end the stream immediately, so call this after all set-up. */
   start(): void {
     this.#tick()
   }
 
-  /** The provider's delivery so far, as if the stream ended now with `ending` (D13's checkpoint). */
+  /** The evidence so far, as if the stream ended now with `ending`, for the checkpoint (D13). */
   evidence(ending: Ending): StreamEvidence {
     const evidence = this.#reading.evidence(this.#draining ?? ending)
     return this.#too_large ? { ...evidence, too_large: true } : evidence
   }
 
-  /** Ends the stream from this side: a shutdown's deadline (D34). */
+  /** Ends the stream at a shutdown's deadline (D34). */
   stop(): void {
     this.#finish("gateway_stopped")
   }
 
-  /** The client has left (D9). Thousands may leave at the same moment, so what follows takes its turn (D78). */
+  /** Called when the client has left (D9). Thousands may leave at the same moment, so the rest waits for its turn (D78). */
   clientLeft(): void {
     if (this.outlet.gone) return
     this.outlet.dropClient()
@@ -98,7 +101,7 @@ export class StreamRelay implements OutletSource {
     else void turn.then(() => this.#goOnAlone())
   }
 
-  /** After the final usage the stream just ends; before it, the stream is cut or drained. */
+  /** Ends the stream after its final usage; before it, cuts or drains the stream. */
   #goOnAlone(): void {
     if (this.#ended) return
     if (this.#reading.usage_final) this.#finish("completed")
@@ -106,7 +109,7 @@ export class StreamRelay implements OutletSource {
     else this.#drain("client_left")
   }
 
-  /** The client does not read. It is cut, and the provider is read on as for one that left (D9). */
+  /** Cuts a client that does not read. The provider is read on as after a disconnect (D9). */
   #clientStalled(): void {
     if (this.#reading.usage_final || this.#drain_ms <= 0) this.#finish("client_stalled")
     else {
@@ -130,13 +133,16 @@ export class StreamRelay implements OutletSource {
     return is_whole ? Math.max(policy_ms, this.#options.times.finish_wait_ms) : policy_ms
   }
 
-  /** The rest of that; infinite while the client is there. */
+  /** The rest of that time; infinite while the client is connected. */
   #drainLeft(now: number): number {
     const { gone_ms } = this.outlet
     return gone_ms === null ? Number.POSITIVE_INFINITY : left(now, gone_ms, this.#drain_ms)
   }
 
-  /** Reads until something was sent or all is over; without a client, all. True if more may follow. */
+  /**
+   * Reads until something was sent or the stream has ended; without a client, to the end. Returns true if more may
+   * follow.
+   */
   async pull(): Promise<boolean> {
     this.#unread_since_ms = null
     this.#running = true
@@ -160,7 +166,7 @@ export class StreamRelay implements OutletSource {
           this.#is_converting = false
         }
         sent = !this.#ended && this.#relay(part)
-        // After the end it would take memory that nobody frees.
+        // After the end nobody would free its memory.
         if (this.#whole && !this.#ended && !(await this.#whole.keep()) && !this.#ended)
           this.#relay("over limit")
         while (this.#rest !== null && !this.#ended) {
@@ -181,8 +187,8 @@ export class StreamRelay implements OutletSource {
   }
 
   /**
-   * Relays a chunk of the provider, the rest of one, or the end: clean (null), broken, or at the limit of what is read. Returns whether
-   * anything was sent to the client.
+   * Relays a chunk of the provider, the rest of one, or the end: clean (null), broken, or over the limit. Returns true
+   * if anything was sent to the client.
    */
   #relay(chunk: Uint8Array | Events | "broken" | "over limit" | null, prepared?: Prepared): boolean {
     this.#read_ms = null
@@ -195,7 +201,7 @@ export class StreamRelay implements OutletSource {
         if (this.#whole) this.#wholeEnded(this.#whole, true)
       } else if (chunk instanceof Uint8Array) this.#takeChunk(chunk)
       else this.#takeEvents(chunk, prepared)
-      // Events that came in one chunk leave in one (D36).
+      // The events of one chunk are sent in one chunk (D36).
       if (this.#rest !== null) return false
       const sent = !this.#ended && this.outlet.flush()
       this.freeChunks()
@@ -223,7 +229,7 @@ export class StreamRelay implements OutletSource {
     else this.#takeEvents(this.#framer.feed(chunk))
   }
 
-  /** `prepared`: what was read of the large event, if there is one. */
+  /** `prepared`: the payload of the large event, if there is one. */
   #takeEvents(events: Events, prepared?: Prepared): void {
     const large = this.#large
     this.#rest = this.#large = null
@@ -250,7 +256,10 @@ export class StreamRelay implements OutletSource {
     }
   }
 
-  /** A clean end of the provider's body (D8): the unterminated event counts, unless it was cut and says nothing (D36). */
+  /**
+   * Ends the stream after a clean end of the provider's body (D8). An unterminated event counts, unless it has no JSON
+   * object (D36).
+   */
   #sourceEnded(): void {
     if (this.#whole) {
       this.#wholeEnded(this.#whole, false)
@@ -261,7 +270,7 @@ export class StreamRelay implements OutletSource {
     this.#finish(this.#reading.answered ? "completed" : "upstream_lost")
   }
 
-  /** A JSON object is over, or as much of it as is read (D29). */
+  /** Ends the reading of a JSON object, at its end or at the limit (D29). */
   #wholeEnded(whole: WholeAnswer, is_at_limit: boolean): void {
     this.#whole = null
     this.#framer = new Framer(Number.POSITIVE_INFINITY)
@@ -271,7 +280,7 @@ export class StreamRelay implements OutletSource {
       this.#too_large = true
       if (this.#reading.takeLarge(large)) this.outlet.open()
     }
-    // Otherwise it ends when the source is asked again.
+    // Otherwise it ends at the next read of the source.
     if (this.#rest === null) this.#finish("upstream_lost", large === null ? null : TOO_LARGE)
   }
 
@@ -280,13 +289,13 @@ export class StreamRelay implements OutletSource {
     this.#finish("upstream_lost", error_data)
   }
 
-  /** At any end other than a clean one, the unterminated event is read for the settlement but never forwarded (D36). */
+  /** Reads the unterminated event for the settlement. It is forwarded only at a clean end (D36). */
   #readUnterminated(): void {
     const last = this.#framer.end()
     if (last !== null) this.#noteEvidence(this.#reading.take(last))
   }
 
-  /** Reads what waits for its turn for the settlement. It is never forwarded, either. */
+  /** Reads waiting parts and events for the settlement. They are not forwarded. */
   #readWaiting(): void {
     const part = this.#waiting
     const large = this.#large
@@ -332,7 +341,7 @@ export class StreamRelay implements OutletSource {
     if (this.#draining !== null && this.#reading.usage_final) this.#finish(this.#draining)
   }
 
-  /** The first evidence sends what was held back (rule 6). Reports the first output. */
+  /** Sends held-back events at the first evidence (rule 6). Reports the first output. */
   #noteEvidence(read: EventKind): void {
     if (read.kind !== "chunk" && read.kind !== "done") return
     if (read.output || read.trusted_usage) this.outlet.open()
@@ -341,7 +350,7 @@ export class StreamRelay implements OutletSource {
     this.#options.onOutput()
   }
 
-  /** Ends the stream, once: empty without evidence (rule 6), else by its last event, the provider's, or an error event. */
+  /** Ends the stream, once: empty without evidence (rule 6), otherwise with its last event or an error event. */
   #finish(ending: Ending, error_data: string | null = null): void {
     if (this.#ended) return
     this.#ended = true
@@ -372,13 +381,16 @@ export class StreamRelay implements OutletSource {
     })
   }
 
-  /** The usage that waited for the charge. A broken stream sends no charge: it is not recorded yet. */
+  /** Sends the usage that waited for the charge; null for a broken stream, whose charge is not recorded yet. */
   #sendUsage(charge_nano: bigint | null): void {
     const event = this.#usage.final(charge_nano)
     if (event !== null) this.outlet.send(event)
   }
 
-  /** The stream's one timer, for header commit, keepalive, stall, idle, total and drain: relaying a chunk sets none. */
+  /**
+   * Runs the stream's only timer, for header commit, keepalive, stall, idle, total and drain. Relaying a chunk sets
+   * none.
+   */
   #tick(): void {
     clearTimeout(this.#timer)
     if (this.#ended) return
@@ -394,7 +406,7 @@ export class StreamRelay implements OutletSource {
     this.#timer = setTimeout(() => this.#tick(), Math.max(1, this.#nextCheckMs(now)))
   }
 
-  /** D78: many streams may end at the same time, and what waits for its turn is read then. */
+  /** Ends the stream in its turn, because many may end at the same time and waiting parts are then read (D78). */
   async #endInTurn(ending: Ending): Promise<void> {
     await this.#options.turn(
       this.#rest === null ? Math.max(this.#waiting?.byteLength ?? 0, PART_BYTES) : undefined,
@@ -406,7 +418,7 @@ export class StreamRelay implements OutletSource {
 
   #ending(now: number): Ending | null {
     const { total_ms, idle_ms, times } = this.#options
-    // A client that reads slowly until the end of the time has cut its stream itself.
+    // The total timeout of a client that reads slowly is the client's own fault.
     const waits_for_client = this.#unread_since_ms !== null && !this.outlet.gone
     if (left(now, this.#opened_ms, total_ms) <= 0) return waits_for_client ? "client_stalled" : "deadline"
     if (left(now, this.#read_ms, idle_ms) <= 0) return "upstream_silent"
@@ -415,7 +427,7 @@ export class StreamRelay implements OutletSource {
     return left(now, this.#unread_since_ms, times.stall_ms) <= 0 ? "client_stalled" : null
   }
 
-  /** The comments of D36: one that makes the server send the headers, and keepalives after silence. */
+  /** Sends a comment (D36): the first one makes the server send the headers, later ones are keepalives. */
   #comment(): void {
     if (!this.outlet.sent) {
       this.outlet.send(COMMIT)
@@ -433,7 +445,7 @@ export class StreamRelay implements OutletSource {
     return this.#read_ms === null ? Number.POSITIVE_INFINITY : sent_ms + this.#options.times.keepalive_ms
   }
 
-  /** Milliseconds to the next moment something may be due. */
+  /** Milliseconds to the next check. */
   #nextCheckMs(now: number): number {
     const { total_ms, idle_ms, times } = this.#options
     return Math.min(

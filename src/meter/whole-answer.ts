@@ -17,7 +17,7 @@ const BLANK: ReadonlySet<number | undefined> = new Set([0x09, 0x0a, 0x0d, 0x20, 
 
 const NOTHING = new Uint8Array()
 
-/** True if the first byte that is not white space opens an object; undefined if there is only white space. */
+/** True if the first byte after white space opens an object; undefined if there is only white space. */
 export function beginsAsObject(bytes: Uint8Array): boolean | undefined {
   let at = 0
   while (BLANK.has(bytes[at])) at += 1
@@ -37,7 +37,7 @@ export class WholeAnswer {
   readonly #options: WholeOptions
   #chunks: Uint8Array[] = []
   #size = 0
-  /** An answer over the limit or the bounds of D41, as far as it was read; null for one that is kept. */
+  /** The part that was read of an answer over the limit or the bounds of D41; null for one that is kept. */
   large: LargeAnswer | null = null
   /** The equivalent events, after `makeEvents`; none if the object is malformed. */
   events: Uint8Array = NOTHING
@@ -58,7 +58,10 @@ export class WholeAnswer {
     else this.large.take(chunk)
   }
 
-  /** Waits for the memory of what was taken (D77). Without it, the answer is read like one over the limit. Returns whether more is wanted. */
+  /**
+   * Waits for the memory of the received part (D77). Without it, the answer is read like one over the limit. Resolves
+   * with false if no more is wanted.
+   */
   async keep(): Promise<boolean> {
     const { sizes, memory, json } = this.#options
     if (this.large !== null) return this.#size <= sizes.response_read_bytes

@@ -29,7 +29,7 @@ export interface EstimateTerms {
   readonly estimate_output: boolean
 }
 
-/** Decides by the settlement rules 1-6 what is owed for what was delivered. */
+/** Decides by the settlement rules 1-6 what a call is charged for. */
 export function decide(evidence: Evidence, terms: EstimateTerms): Verdict {
   const { usage, notes } = usableUsage(evidence)
   const broken = evidence.ending === "completed" ? null : evidence.ending
@@ -71,28 +71,27 @@ export function decide(evidence: Evidence, terms: EstimateTerms): Verdict {
   return { outcome: "released", failure: streamFailure(evidence), notes } // rule 6
 }
 
-/** Output that the usage of a stream cannot count, because it came later (D8). */
 function bytesAfterUsage({ output_bytes_after_usage = 0 }: Evidence): number {
   return output_bytes_after_usage
 }
 
-/** True if an estimate charges the prompt (D6). If not, a client could avoid paying for it by cutting the stream. */
+/** True if an estimate charges the prompt (D6). Otherwise a client could avoid paying for it by cutting the stream. */
 function chargesPrompt(evidence: Evidence, { estimate_prompt, estimate_output }: EstimateTerms): boolean {
   const is_client_cut = estimate_prompt === "client_cut" && mayBeCutByClient(evidence)
   return !estimate_output || estimate_prompt === "always" || is_client_cut
 }
 
-/** At least one token if output is not charged, because a success is not free (rule 2, D67). */
+/** The prompt tokens of an estimate: at least one if output is not charged, because a success is not free (rule 2, D67). */
 function promptEstimate({ prompt_tokens_estimate, estimate_output }: EstimateTerms): number {
   return estimate_output ? prompt_tokens_estimate : Math.max(1, prompt_tokens_estimate)
 }
 
-/** Reasoning that the provider does not show, which a client that leaves early would not pay for (D6). */
+/** Tokens of hidden reasoning, for which a client that leaves early would otherwise not pay (D6). */
 function hiddenOutput(evidence: Evidence, { hidden_output_tokens = 0 }: EstimateTerms): number {
   return mayBeCutByClient(evidence) ? hidden_output_tokens : 0
 }
 
-/** True if a stream was cut by its client, or at a limit of its size, which a request can cause. */
+/** True if a stream was cut by its client, or at a size limit, which a request can cause. */
 function mayBeCutByClient(evidence: Evidence): boolean {
   const { shape, ending } = evidence
   return (
@@ -115,21 +114,21 @@ function usableUsage(evidence: Evidence): { usage: UsageReading; notes: readonly
   return { usage, notes: notes.length === 0 ? usage.notes : [...notes, ...usage.notes] }
 }
 
-/** The failures that follow from the ending alone. */
+/** Failures that follow from the ending alone. */
 const ENDED_BY: { readonly [ending in Evidence["ending"]]?: Failure } = {
   upstream_silent: "upstream_timeout",
   deadline: "upstream_timeout",
   client_left: "client_left",
 }
 
-/** Why a JSON answer is not usable (D5, D10, D28): who ended it, otherwise what was wrong with it. */
+/** The reason why a JSON answer is not charged (D5, D10, D28): who ended it, otherwise its fault. */
 function jsonFailure({ ending, body }: JsonEvidence): Failure {
   if (body === "error") return "upstream_error"
   const is_whole = ending === "completed" || ending === "upstream_lost"
   return is_whole ? (body === "blank" ? "usage_missing" : "usage_invalid") : (ENDED_BY[ending] ?? "no_output")
 }
 
-/** Why a stream has nothing to charge (rule 6, D28): the most specific cause. */
+/** The most specific reason why a stream has nothing to charge (rule 6, D28). */
 function streamFailure({ ending, usage, error }: StreamEvidence): Failure {
   if (error) return "upstream_error"
   return ENDED_BY[ending] ?? (usage.state === "missing" ? "no_output" : "usage_invalid")

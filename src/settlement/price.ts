@@ -17,7 +17,7 @@ import type { Verdict } from "./decide.ts"
 
 export interface Priced {
   readonly charge_nano: bigint
-  /** Reported plus estimated tokens, as charged; null when nothing is. */
+  /** Reported and estimated tokens, as charged; null if nothing is charged. */
   readonly usage: Usage | null
   readonly notes: readonly Note[]
 }
@@ -86,7 +86,7 @@ function parentPico(bucket: Bucket, price: Price): bigint {
   return parent === null ? 0n : price[`${parent}_pico`]
 }
 
-/** The reported usage, plus as much of the estimate as `amount_pico` pays for, the prompt first. */
+/** The reported usage, and as much of the estimate as `amount_pico` covers, the prompt first. */
 function withEstimate(base: Usage, estimated: Settled["estimated"], price: Price, amount_pico: bigint) {
   const prompt = affordableTokens(
     estimated.prompt_tokens,
@@ -104,7 +104,7 @@ function withEstimate(base: Usage, estimated: Settled["estimated"], price: Price
 
 const NOTHING: Usage = { prompt_tokens: 0, cached_tokens: 0, completion_tokens: 0 }
 
-/** As many of `tokens` as `room_pico` pays for. */
+/** The part of `tokens` that `room_pico` covers. */
 function affordableTokens(tokens: number, price_pico: bigint, room_pico: bigint): number {
   if (BigInt(tokens) * price_pico <= room_pico) return tokens
   return room_pico > 0n ? Number(room_pico / price_pico) : 0
@@ -121,9 +121,9 @@ interface BucketedUsage {
 const NO_NOTES: readonly Note[] = []
 
 /**
- * Usage with the buckets that the price names (D60), none larger than what is left of its parent, and the runs of the tools
- * that it names. All other tokens are charged as their parent, which is noted where a price is needed. `searches` are charged
- * if none are counted.
+ * Usage with the buckets and tool runs that have a price (D60). No bucket is larger than the rest of its parent. Other
+ * tokens are charged as their parent, with a note if they need a price. `searches` are charged if the provider counts
+ * none.
  */
 function withPricedBuckets(usage: Usage, price: Price, searches: number): BucketedUsage {
   if (usage.buckets === undefined && usage.tool_runs === undefined && searches === 0)
@@ -164,7 +164,7 @@ function withPricedBuckets(usage: Usage, price: Price, searches: number): Bucket
   }
 }
 
-/** The runs of each priced tool, 0 included, because the journal has no names. Null if none ran. */
+/** The runs of each priced tool, also 0, because the journal has no names. Null if none ran. */
 function pricedRuns(reported: ChargedToolRuns, price: Price, notes: Set<Note>): ChargedToolRuns | null {
   const prices = price.tool_runs ?? {}
   for (const [tool, count] of Object.entries(reported)) {
@@ -189,7 +189,10 @@ export interface ChargeLine {
   readonly cost_pico: bigint
 }
 
-/** The lines whose sum, rounded up once, is the charge. Kinds with a count of 0 are left out; usage of 0 has no lines (D2). */
+/**
+ * The lines whose sum, rounded up once, is the charge. Kinds with a count of 0 are left out. Usage of 0 has no lines
+ * (D2).
+ */
 export function linesOf(usage: Usage, price: Price): readonly ChargeLine[] {
   const { prompt_tokens, cached_tokens, completion_tokens } = usage
   if (prompt_tokens === 0 && completion_tokens === 0) return []
@@ -214,7 +217,7 @@ export function linesOf(usage: Usage, price: Price): readonly ChargeLine[] {
 /** The service tier whose price counts; null for the model's own price. */
 interface ServedTier {
   readonly tier: ServiceTier | null
-  /** True if it is the tier that was asked for, and the provider does not say that it served it. */
+  /** True if it is the requested tier, and the provider does not confirm it. */
   readonly is_presumed: boolean
   /** True if the provider served a tier that has no price. */
   readonly is_unpriced: boolean
@@ -222,7 +225,7 @@ interface ServedTier {
 
 const OWN: ServedTier = { tier: null, is_presumed: false, is_unpriced: false }
 
-/** D70: the price of the served tier, else of the one asked for, else the model's own. */
+/** The service tier whose price counts (D70): the served one, else the requested one, else none. */
 export function servedTier(model: Model, requested: string | null, served: string | null): ServedTier {
   if (served !== null) {
     const tier = tierOf(model, served)

@@ -8,13 +8,16 @@ import type { Usage } from "../wire/usage.ts"
 import { decide, type EstimateTerms, type Verdict } from "./decide.ts"
 import { type Priced, priceVerdict, servedTier } from "./price.ts"
 
-/** The wait of an answer's last byte for its settlement in the ledger (D32). */
+/** The longest wait of an answer's last byte for the settlement in the ledger (D32). */
 export const SETTLE_WAIT_MS = 250
 
 /** The result of a call, for the answer, the log and the metrics. */
 interface Settlement {
   readonly end: End
-  /** Resolves when the settlement is in the ledger, or after 250 ms in the spool on the disk or refused by the disk (D32). */
+  /**
+   * Resolves when the settlement is in the ledger. After 250 ms the spool on disk is enough, even if the disk refuses
+   * it (D32).
+   */
   readonly durable: Promise<void>
 }
 
@@ -70,7 +73,7 @@ export function release(
   })
 }
 
-/** Details for the journal besides the charge: the answered request (D86), and the reading of the usage; null for none. */
+/** Details for the journal besides the charge: the ids of the answered request (D86), and `of_charge`; null for none. */
 function detailsOf({ provider_ids }: Call, of_charge: EndDetails | null): EndDetails | null {
   if (of_charge === null && provider_ids.key === undefined && provider_ids.request_id === undefined)
     return null
@@ -105,7 +108,7 @@ export function checkpoint(call: Call): Checkpoint | null {
   return { id: call.hold.id, charge_nano, basis: verdict.basis, usage, terms_id }
 }
 
-/** Adds what a call says about estimates to the sums of this process (D92). */
+/** Adds a call's evidence for estimates to the sums of this process (D92). */
 function recordEstimate(
   ledger: CallLedger,
   { model, operation, bounds, shard }: Call,

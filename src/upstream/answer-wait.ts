@@ -1,13 +1,16 @@
 import { Cutoff, type Signal } from "../call/cutoff.ts"
 import type { Upstream } from "../config/config.ts"
 
-/** Why the gateway stops waiting for a provider's answer. */
+/** The reason for which the gateway stops waiting for a provider's answer. */
 type AbandonReason = "client_left" | "gateway_stopped"
 
-/** Delay before it watches for a client that leaves: by then most calls without a stream have ended. */
+/** Delay before it watches for a disconnect, because most JSON calls have ended by then. */
 const WATCH_AFTER_MS = 100
 
-/** The wait for an answer: until the client leaves and as long as the policy says (D9), or a shutdown (D34). */
+/**
+ * The wait for a provider's answer. It ends at a shutdown (D34), or when the client has left and the drain time is over
+ * (D9).
+ */
 export class AnswerWait {
   readonly #cutoff = new Cutoff()
   readonly #client: Signal
@@ -33,20 +36,23 @@ export class AnswerWait {
     return this.#cutoff
   }
 
-  /** Why the client no longer waits. Null while it waits. Set even while the answer is still being drained. */
+  /** The reason for which the client no longer waits, even if the answer is still read; null while it waits. */
   get reason(): AbandonReason | null {
     this.#checkClient()
     return this.#reason
   }
 
-  /** Why the wait is over. Null while it lasts. */
+  /** The reason for which the wait is over; null while it lasts. */
   get abandoned(): AbandonReason | null {
-    // Looks first: a client that has just left may end the wait.
+    // Read first, because it checks for a disconnect, which may end the wait.
     const { reason } = this
     return this.#cutoff.aborted ? reason : null
   }
 
-  /** Call right before a provider is asked; never for a client that has left (D9). `drain_ms`: then read on. */
+  /**
+   * Called right before a provider is asked. Ends the wait if the client has left (D9). `drain_ms`: time to read on
+   * after a disconnect.
+   */
   beginAttempt(drain_ms: number | null): void {
     this.#drain_ms = drain_ms
     if (this.reason !== null) this.#cutoff.abort()
@@ -88,12 +94,15 @@ export class AnswerWait {
   }
 }
 
-/** Milliseconds to read a JSON answer on once the client has left: to its end or `total`; null: cut (D9). */
+/** The drain time of a JSON answer once the client has left (D9), at most `total`; null to cut it. */
 export function jsonDrain({ on_disconnect, timeouts }: Upstream): number | null {
   return on_disconnect.json === "drain" ? timeouts.total_ms : null
 }
 
-/** The same for a stream. `auto` drains what may be owed by the provider's usage, and else reads on for `leave_wait_ms`. */
+/**
+ * The same for a stream. `auto` drains if the charge depends on the provider's usage; otherwise it reads on for
+ * `leave_wait_ms`.
+ */
 export function streamDrain(
   { on_disconnect: { stream, drain_for_ms } }: Upstream,
   leave_wait_ms: number,

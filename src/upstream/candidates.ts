@@ -8,7 +8,7 @@ export interface Candidate {
 /** Time for which a key that the provider refused is not used (D82). */
 const REFUSED_MS = 60_000
 
-/** Why a key is not used for some time. */
+/** The reason for which a key is not used for some time. */
 type CooldownReason = "rate_limited" | "refused"
 
 interface Cooldown {
@@ -16,10 +16,13 @@ interface Cooldown {
   readonly until_ms: number
 }
 
-/** The keys that this process does not use for some time (D82). A changed key is another object, and is used immediately. */
+/**
+ * The keys that this process does not use for some time (D82). A changed key is a new object, so it is used
+ * immediately.
+ */
 export class KeyCooldowns {
   readonly #refused = new WeakMap<Credential, Cooldown>()
-  /** By the upstream's name of the model: providers limit the rate of each. */
+  /** By the upstream's name of the model, because providers limit the rate of each model. */
   readonly #limited = new WeakMap<Credential, Map<string, Cooldown>>()
   readonly #now_ms: () => number
 
@@ -27,13 +30,13 @@ export class KeyCooldowns {
     this.#now_ms = now_ms
   }
 
-  /** The provider allows no more calls of this model for so long. */
+  /** Called when the provider allows no more calls of this model for `cooldown_ms`. */
   noteLimited({ route, key }: Candidate, cooldown_ms: number): void {
     const of_key = this.#limited.get(key) ?? new Map<string, Cooldown>()
     this.#limited.set(key, of_key.set(route.model, this.#startCooldown("rate_limited", cooldown_ms)))
   }
 
-  /** The provider refuses the key itself, or the operator's account behind it is empty. */
+  /** Called when the provider refuses the key, or its account at the provider is empty. */
   noteRefused({ key }: Candidate): void {
     this.#refused.set(key, this.#startCooldown("refused", REFUSED_MS))
   }
@@ -46,7 +49,7 @@ export class KeyCooldowns {
     return this.#isActive(this.#refused.get(key)) || this.#isActive(this.#limited.get(key)?.get(route.model))
   }
 
-  /** Why a key cools down for some model, and for how much longer; null if it does not. */
+  /** The reason of a key's cooldown for some model, and the time left; null if it has none. */
   status(key: Credential): { readonly reason: CooldownReason; readonly remaining_ms: number } | null {
     const all = [this.#refused.get(key), ...(this.#limited.get(key)?.values() ?? [])]
     const cooldown = all.filter((one) => one !== undefined).find((one) => this.#isActive(one))
@@ -64,15 +67,15 @@ export class KeyCooldowns {
   }
 }
 
-/** Bounded because it is hashed for every upstream and key, and a client may send one of 20 MiB. */
+/** Bounded, because it is hashed for every upstream and key and a client may send 20 MiB. */
 const MAX_AFFINITY_CHARACTERS = 1_024
 
 const only = new WeakMap<Model["routes"], readonly Candidate[]>()
 
 /**
- * The upstreams and keys of a model in the order in which a call asks them (D82): by priority, and among equals by weighted
- * chance. Calls with the same `affinity_key` get the same order, so that the provider's prompt cache serves them. Those whose key
- * cools down are left out, unless all do.
+ * The upstreams and keys of a model in the order in which a call tries them (D82): by priority, then at random by
+ * weight. Calls with the same `affinity_key` get the same order, so that the provider's prompt cache serves them. Keys
+ * in a cooldown are left out, unless all are.
  */
 export function candidatesOf(
   routes: Model["routes"],
@@ -115,7 +118,7 @@ function byWeight<Item extends { readonly weight: number }>(
     .map(({ item }) => item)
 }
 
-/** A number from 0 to 1 that belongs to a text. */
+/** The hash of a text, as a number from 0 to 1. */
 function uniform(text: string): number {
   return Bun.hash.xxHash32(text) / 2 ** 32
 }

@@ -17,9 +17,9 @@ interface BreakerStatus {
   readonly state: "ready" | "open" | "trying"
   /** In a row. */
   readonly failures: number
-  /** Time until a call may try the upstream again; 0: the next call will. Null when `ready`. */
+  /** Time until a call may try the upstream again; 0 if the next call will. Null when `ready`. */
   readonly tries_in_ms: number | null
-  /** For how many accounts alone it is skipped now. */
+  /** Number of accounts for which it is skipped although it is not skipped for all. */
   readonly accounts_skipped: number
 }
 
@@ -29,7 +29,7 @@ type BreakerReport = (result: AttemptResult) => void
 interface Breaker {
   /** In a row. */
   failures: number
-  /** The first account whose calls failed after they were sent, among these failures. */
+  /** The account of the first of these failures that happened after the call was sent. */
   failed_account: string | null
   /** True if these failures open it. */
   opens: boolean
@@ -41,20 +41,20 @@ interface Breaker {
   trials: number
 }
 
-/** So many breakers of accounts are kept before those that are not open are dropped. */
+/** Maximum number of accounts' breakers. Above it, those that are not open are dropped. */
 const MAX_ACCOUNTS = 10_000
 
 /**
- * Circuit breakers (D33), kept across reloads: one for each upstream, and one for each account whose calls failed there. Five
- * failures in a row open them for 10 s, that of the upstream only if they are of two accounts or one of them is `unreachable`.
- * Without the latter, it refuses only accounts whose last call failed.
- * Then one call tries the upstream. Other calls are refused meanwhile, for at most another 10 s, so that one slow answer does
- * not keep the breaker open.
+ * Circuit breakers (D33), kept across reloads: one for each upstream, and one for each account whose calls failed
+ * there. Five failures in a row open a breaker for 10 s. The upstream's breaker opens only if they are of two accounts
+ * or one was `unreachable`; without an `unreachable` one it refuses only accounts whose last call failed. After the 10
+ * s one call tries the upstream. Other calls are refused meanwhile, for at most another 10 s, so that one slow answer
+ * does not keep the breaker open.
  */
 export class CircuitBreakers {
   readonly cooldowns: KeyCooldowns
   readonly #shared = new Map<string, Breaker>()
-  /** By upstream and account; only of accounts whose last call failed. */
+  /** By upstream and account, for accounts whose last call failed. */
   readonly #own = new Map<string, Map<string, Breaker>>()
   readonly #now_ms: () => number
 
@@ -69,7 +69,7 @@ export class CircuitBreakers {
     return false
   }
 
-  /** True if a call would try this upstream now; if it is null, of an account whose last call there failed. */
+  /** True if a call of the account would try this upstream now; without an account, by the upstream's breaker alone. */
   admits(upstream: string, account_id: string | null = null): boolean {
     const shared = this.#shared.get(upstream)
     if (account_id === null) return this.#admits(shared)
@@ -125,7 +125,10 @@ export class CircuitBreakers {
     return breaker === undefined || !isOpen(breaker) || this.#now_ms() >= breaker.open_until_ms
   }
 
-  /** An attempt begins. Until when it keeps other calls out, if it tests whether the upstream works again; else null. */
+  /**
+   * Begins an attempt. If it tests whether the upstream works again, returns until when other calls are refused;
+   * otherwise null.
+   */
   #begin(breaker: Breaker): number | null {
     if (!isOpen(breaker)) return null
     breaker.open_until_ms = this.#now_ms() + OPEN_MS
@@ -133,7 +136,7 @@ export class CircuitBreakers {
     return breaker.open_until_ms
   }
 
-  /** An attempt ends. `trial_ms` is the result of `#begin`; the account is null for a breaker of an account. */
+  /** Ends an attempt. `trial_ms`: the result of `#begin`. The account is null for an account's own breaker. */
   #end(breaker: Breaker, trial_ms: number | null, result: AttemptResult, account_id: string | null): void {
     if (trial_ms !== null) breaker.trials -= 1
     if (result === "answered") {
@@ -152,7 +155,7 @@ export class CircuitBreakers {
 const NO_FAILURES = { failures: 0, failed_account: null, opens: false, is_unreachable: false }
 const CLOSED = (): Breaker => ({ ...NO_FAILURES, open_until_ms: 0, trials: 0 })
 
-/** D33: only what could not be sent, or fails for two accounts, opens the breaker of an upstream. */
+/** Opens the breaker of an upstream only for failures of two accounts, or one that could not be sent (D33). */
 function noteFailure(breaker: Breaker, result: "unreachable" | "failed", account_id: string | null): void {
   breaker.failures += 1
   breaker.is_unreachable ||= result === "unreachable"
@@ -168,7 +171,7 @@ function isOpen({ failures, opens }: Breaker): boolean {
   return failures >= FAILURES_TO_OPEN && opens
 }
 
-/** The troubles that the configured upstreams could have, and whether this process sees them now. */
+/** The possible troubles of the configured upstreams; `is_on` if this process has them now. */
 export function troublesOf(
   { upstreams }: Pick<Config, "upstreams">,
   breakers: CircuitBreakers,

@@ -10,7 +10,7 @@ import type { Exchange } from "./http/exchange.ts"
 import type { HeaderLookup } from "./http/transport.ts"
 import type { Body } from "./reply.ts"
 
-/** A body that was cut is decoded as far as it came: these constants make a decoder accept that. */
+/** Decoders that accept a body that was cut, and decode what came of it. */
 const decoders: Readonly<Record<string, () => Transform>> = {
   gzip: () => createGunzip({ finishFlush: constants.Z_SYNC_FLUSH }),
   "x-gzip": () => createGunzip({ finishFlush: constants.Z_SYNC_FLUSH }),
@@ -20,8 +20,8 @@ const decoders: Readonly<Record<string, () => Transform>> = {
 }
 
 /**
- * The body of an answer without its content coding (D25), which some providers use although the gateway asks for none. Null for
- * a coding that is not known. It is decoded as it is read, so that the limits on what is read bound what is decoded.
+ * The decoded body of an answer (D25): some providers compress although the gateway asks them not to. Null for an
+ * unknown coding. It is decoded while it is read, so the limits on reading also bound decoding.
  */
 export function decoded(exchange: Exchange, fields: HeaderLookup): Body | null {
   const coding = (fields.get("content-encoding") ?? "").trim().toLowerCase()
@@ -31,7 +31,7 @@ export function decoded(exchange: Exchange, fields: HeaderLookup): Body | null {
 }
 
 function decodedBody(source: Exchange, decoder: Transform): Body {
-  /** Why the body did not come whole. Told after what came of it. */
+  /** The reason why the body did not come whole. Reported after the part that came. */
   let lost: { readonly error: unknown } | null = null
   let ended = false
   const coded = async function* () {

@@ -3,7 +3,7 @@ import type { FieldTexts } from "../wire/json.ts"
 import { folded, withoutValue, withValue } from "../wire/paths.ts"
 import type { JsonObject } from "../wire/usage.ts"
 
-/** The body for an upstream, in parts: a request with its changes, and with those of the upstream. */
+/** The body for an upstream, in parts: the request with `changes` and the upstream's own edits. */
 export function sentTo(
   { edits }: Pick<Upstream, "edits">,
   texts: FieldTexts,
@@ -12,7 +12,7 @@ export function sentTo(
   return texts.with(edits === null ? changes : edited(texts, changes, edits))
 }
 
-/** The upstream's changes too (D81): `drop`, then `set`, in any spelling. Undefined: the field is left out. */
+/** `changes` and the upstream's edits (D81): `drop`, then `set`, in any spelling. Undefined: the field is left out. */
 function edited(texts: FieldTexts, changes: Readonly<Record<string, unknown>>, { set, drop }: Edits) {
   const paths = [...drop, ...Object.keys(set)]
   const meant = new Set(paths.map((path) => folded(path.split(".", 1)[0] ?? "")))

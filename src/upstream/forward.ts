@@ -18,9 +18,9 @@ import { type Body, drainBody, leftMs, type Reply, refusalText } from "./reply.t
 
 /** Records the attempts of a call, for its log, metrics and trace. */
 export interface Attempts {
-  /** An attempt begins. Returns the trace headers of its request (D54); null for none. */
+  /** Called when an attempt begins. Returns the trace headers of its request (D54); null for none. */
   attempting?(route: Route): TraceHeaders | null
-  /** Response headers after `duration_ms`, or a failure. `fault` has nothing that either side sent. */
+  /** Called with response headers after `duration_ms`, or a failure. `fault` contains nothing that either side sent. */
   attempted(upstream: Upstream, outcome: Outcome, duration_ms: number, fault: string | null): void
   /** An attempt that did not become the answer of the call, but may have reached the provider, which can bill it (D93). */
   lost?(attempt: LostAttempt): void
@@ -39,7 +39,7 @@ export async function forward(
 ): Promise<Reply> {
   const began_ms = performance.now()
   let last_failure: FailedAttempt | null = null
-  /** The upstream whose failure was not about its key. */
+  /** The route whose failure was not about its key. */
   let failed_route: Route | null = null
   for (const candidate of candidatesOf(routes, outgoing.affinity, breakers.cooldowns)) {
     const { route } = candidate
@@ -115,9 +115,9 @@ function attemptResultOf({ outcome, key_verdict }: FailedAttempt): AttemptResult
 
 export interface Outgoing {
   readonly request_id: string
-  /** The account of the request, for the circuit breaker (D33). */
+  /** For the circuit breaker (D33). */
   readonly account_id: string
-  /** Calls with the same one are asked of the same upstream and key, where there is a choice (D82); null for none. */
+  /** Calls with the same affinity go to the same upstream and key, if there is a choice (D82); null for none. */
   readonly affinity: string | null
   /** Below the upstream's `base_url`, with its query: `/chat/completions`. */
   readonly path: string
@@ -130,13 +130,13 @@ export interface Outgoing {
   readonly refusals: RefusalForm
   /** Called right before an upstream is asked, to abort the call of a client that has left (D9). */
   onAttempt?(upstream: Upstream): void
-  /** Aborted when nobody waits for the answer any longer. Closes the connection, before and during the answer. */
+  /** Aborted when nobody waits for the answer. Closes the connection, before and during the answer. */
   readonly signal: Signal
 }
 
 /**
  * The result of an attempt: the status, or why there is none. `unreachable`: refused, DNS, TLS. `broken`: closed before
- * the headers, or not HTTP. `timeout`: no headers in time. `abandoned`: nobody waits for the answer any longer.
+ * the headers, or not HTTP. `timeout`: no headers in time. `abandoned`: nobody waits for the answer.
  */
 export type Outcome = number | ConnectionFailure | "abandoned"
 type ConnectionFailure = "unreachable" | "broken" | "timeout"
@@ -147,13 +147,12 @@ interface FailedAttempt {
   readonly outcome: Exclude<Outcome, "abandoned">
   /** The upstream's fault, for the log. Null if the request was at fault (D17). */
   readonly fault: string | null
-  /** The provider's own id of the request; null for none. */
   readonly request_id: string | null
   /** True if another upstream may be tried: nothing of a 2xx was received (D14). */
   readonly is_retryable: boolean
-  /** Its verdict on the key that was used, so that another key of the upstream is tried (D82); null for none. */
+  /** Set if the provider refused or limited the key, so that another key is tried (D82). */
   readonly key_verdict: "refused" | { readonly limited_ms: number } | null
-  /** The error for the client (D17), with the provider's message if that may be shown. */
+  /** The error for the client (D17), with the provider's message if it may be shown. */
   error(): Promise<GatewayError>
   discard(): void
 }
@@ -205,7 +204,7 @@ const transports: Readonly<Record<Upstream["transport"], Post>> = {
   fetch: postByFetch,
 }
 
-/** A function of its own: the listener lives as long as the answer, and must not keep the request in memory. */
+/** A separate function, because the listener lives as long as the answer and must not keep the request in memory. */
 function cancelOnAbort(exchange: Exchange, signal: Signal): void {
   signal.addEventListener("abort", () => exchange.cancel())
 }

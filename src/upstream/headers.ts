@@ -2,12 +2,12 @@ import type { Credential, Upstream } from "../config/config.ts"
 import { idHeaders } from "../errors.ts"
 import type { HeaderFields, HeaderLookup } from "./http/transport.ts"
 
-/** The headers that cross the gateway, both ways: one that is not named here does not pass. */
+/** The headers that pass the gateway, in both directions. No other header passes. */
 
 /**
- * The request headers for a provider (D25): content type, accept, identity encoding, its credential, the configured headers
- * (D81), and the request id. `further` are the version headers of a messages-style call and the trace headers (D54); they replace none of
- * ours.
+ * The request headers for a provider (D25): content type, accept, identity encoding, its credential, the configured
+ * headers (D81), and the request id. `further`: the version headers of the messages family and the trace headers (D54);
+ * they replace none of the others.
  */
 export function requestHeaders(
   upstream: Upstream,
@@ -37,7 +37,7 @@ export function jsonHeaders(request_id: string): Record<string, string> {
   return { "x-request-id": request_id, "request-id": request_id, "content-type": "application/json" }
 }
 
-/** The response headers of a stream (D24); `x-accel-buffering` keeps a proxy in front from collecting it. */
+/** The response headers of a stream (D24). `x-accel-buffering` tells a reverse proxy not to buffer it. */
 export function streamHeaders(request_id: string): Record<string, string> {
   return {
     ...idHeaders(request_id),
@@ -57,7 +57,7 @@ const REQUEST_IDS = [
 ] as const
 const REQUEST_ID = /^[\w.:/+=-]{1,128}$/
 
-/** The provider's own id of a request, for questions to its support (D86). Null if there is none or it only repeats ours. */
+/** The provider's own id of a request, for questions to its support (D86). Null if missing or equal to ours. */
 export function providerRequestId(fields: HeaderLookup, request_id: string): string | null {
   for (const name of REQUEST_IDS) {
     const id = fields.get(name)
@@ -68,12 +68,12 @@ export function providerRequestId(fields: HeaderLookup, request_id: string): str
 
 const MAX_RETRY_AFTER_S = 3_600
 
-/** The wait that a provider asks for, in whole seconds up to an hour; null if none. As number, fraction or date (D17). */
+/** The wait that a provider asks for as a number, fraction or date (D17), in whole seconds up to an hour; null for none. */
 export function retryAfter(fields: HeaderLookup, now_ms: number): string | null {
   return wholeSeconds(waitOf(fields.get("retry-after-ms"), fields.get("retry-after"), now_ms))
 }
 
-/** In whole seconds up to an hour, rounded up; otherwise null. */
+/** Whole seconds up to an hour, rounded up; otherwise null. */
 export function wholeSeconds(seconds: number): string | null {
   return seconds >= 0 && seconds <= MAX_RETRY_AFTER_S ? String(Math.ceil(seconds)) : null
 }

@@ -1,12 +1,12 @@
 import type { Model } from "../config/config.ts"
 import type { UsageReading } from "../wire/usage.ts"
 
-/** The models that may make output that clients are not shown, which is reasoning (D9). */
+/** The models that may generate hidden output, which is reasoning (D9). */
 export class HiddenOutput {
   /** Models whose usage has counted reasoning in this process. At most as many as were ever configured. */
   readonly #reported = new Set<string>()
 
-  /** Reads usage of a model. Returns whether it counts reasoning. */
+  /** Reads a model's usage. Returns whether it counts reasoning. */
   note({ family, name }: Model, usage: UsageReading): boolean {
     const is_told = usage.state === "valid" && (usage.usage.buckets?.reasoning ?? 0) > 0
     if (is_told) this.#reported.add(`${family} ${name}`)

@@ -7,7 +7,7 @@ export interface ProviderRefusal {
   readonly status: number
   /** The result of `retryAfter`. */
   readonly retry_after: string | null
-  /** As much of it as was read; `""` for nothing. */
+  /** The part that was read; `""` for nothing. */
   readonly body: string
   /** The upstream's secrets, which the message must not repeat. */
   readonly secrets: readonly string[]
@@ -38,9 +38,9 @@ export function refusalError(refusal: ProviderRefusal): GatewayError {
 }
 
 /**
- * The error for a client of the messages family (D64): the provider's status and body, unchanged but for the
- * credential, because clients act on the wording. A body that is not a JSON error, or an error about the credential, is
- * shown as in D17.
+ * The error for a client of the messages family (D64): the provider's status and body, unchanged except for the
+ * credential, because clients act on the wording. D17 applies to a body that is not a JSON error, and to an error about
+ * the credential.
  */
 export function shownRefusal(refusal: ProviderRefusal): GatewayError {
   const { status, retry_after, body, secrets } = refusal
@@ -54,7 +54,7 @@ export function shownRefusal(refusal: ProviderRefusal): GatewayError {
   })
 }
 
-/** True if this status is about the request or the provider, not about the gateway's credential, and one of HTTP. */
+/** True for a valid HTTP status that is not about the gateway's credential. */
 export function isShown(status: number): boolean {
   return status >= 400 && status < 600 && status !== 401 && status !== 402 && status !== 403
 }
@@ -119,7 +119,7 @@ function shownFields({ body, secrets }: Pick<ProviderRefusal, "body" | "secrets"
   }
 }
 
-/** Of a message, which may have megabytes. */
+/** The part of a message that is read, because it may have megabytes. */
 const READ_CHARACTERS = 65_536
 
 /** Redacts before it truncates, so that no part of a credential is left. */
@@ -154,7 +154,7 @@ function withoutWord(text: string, secret: string): string {
   const [first = "", ...others] = text.split(secret)
   const pieces = [first]
   let last = first.at(-1)
-  // To ask for the last character of a text that grows would copy all of it each time.
+  // Reading the last character of a growing text would copy all of it each time.
   for (const right of others) {
     const between = isLetter(last) || isLetter(right[0]) ? secret : REDACTED
     pieces.push(between, right)
@@ -167,7 +167,7 @@ function isLetter(character = ""): boolean {
   return /^[\p{L}\p{N}]$/u.test(character)
 }
 
-/** The error's fields: below `error`, bare or first in a list; the message may be a list of faults. */
+/** The error's fields: below `error`, at the top, or first in a list. The message may be a list of faults. */
 export function errorObject(body: string): Record<string, unknown> {
   const parsed = parseJson(body)
   const object: unknown = Array.isArray(parsed) ? parsed[0] : parsed
@@ -179,7 +179,7 @@ export function errorObject(body: string): Record<string, unknown> {
 
 const SHOWN_FAULTS = 3
 
-/** Faults as one text: path and message, without their `input`, which the client sent. Some wrap the list once more (Mistral). */
+/** Faults as one text: path and message, without their `input`, which the client sent. Mistral wraps the list once more. */
 function wordsOf(value: unknown): unknown {
   const list = isObject(value) ? value.detail : value
   if (!Array.isArray(list)) return value

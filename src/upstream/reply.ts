@@ -35,7 +35,7 @@ export function remainingMs({ route, began_ms }: Reply): number {
   return leftMs(route.upstream, began_ms)
 }
 
-/** After `[DONE]` a body has a few bytes of framing left. The gateway reads and waits for no more than this. */
+/** Limits for reading the rest of a body after `[DONE]`, which is a few bytes of framing. */
 const DRAIN = { bytes: 16_384, ms: 250 }
 
 /** Reads the rest of a body after its `[DONE]`, so that the connection can be used again, or cuts it. Never rejects. */

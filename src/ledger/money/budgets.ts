@@ -41,7 +41,7 @@ export const memberOf = (end_user_id: SQL, tags: SQL): SQL =>
   sql`CASE WHEN NOT ${b.is_each} THEN '' WHEN ${b.selector} = 'tag' THEN ${tags}->>${b.selected} ELSE ${end_user_id}::text END`
 export const member = memberOf(sql`s.end_user_id`, sql`s.tags`)
 
-/** Most members of a budget that have a counter of one window. It bounds the table, and what a move of the account copies. */
+/** Maximum number of members with a counter in one window of a budget. It bounds the table, and the size of a move. */
 export const MAX_MEMBERS = sql.raw("10000")
 
 /** Finds and locks the counters of `matched`, `wanted`, and those from which new members begin. */
@@ -72,9 +72,9 @@ const windowColumns = [
 ] as const
 
 /**
- * `windows`: the rows `m` of `matched` with their locked counters `x`. `fits` is not true for a counter that is left to the exact
- * statement: it is missing, has ended, is one per minute (D99), or does not meet `condition`. A FULL JOIN is always a hash join; the
- * kept plan of another one can compare each budget with each counter.
+ * `windows`: the rows `m` of `matched` with their locked counters `x`. `fits` is not true for a counter that the exact
+ * statement must write: it is missing, has ended, is per minute (D99), or does not meet `condition`. A FULL JOIN,
+ * because it is always a hash join; a kept plan of another join can compare each budget with each counter.
  */
 export const lockWindows = (condition: SQL, spent: SQL, held: SQL): SQL => sql`counters AS MATERIALIZED (
   SELECT ${w}.* FROM ${budget_windows} ${w}
@@ -94,13 +94,16 @@ export const writeWindows = sql`counted AS (
   RETURNING 1
 )`
 
-/** The counter `x` of each row `m`, if there is one, and that without a member, `p`. */
+/** The counter `x` of each row `m`, if there is one, and the counter `p` without a member. */
 export const withCounter = sql`JOIN counters p ON p.id = m.id AND p.member = '' LEFT JOIN counters x ON x.id = m.id AND x.member = m.member`
 
-/** The members in the window of `p`, with the new ones of the row `n` if it begins there. */
+/** The number of members in the window of `p`, with the new ones of the row `n` if it begins there. */
 const membersOf = (since: SQL): SQL => sql`CASE WHEN p.since = ${since} THEN p.members ELSE 0 END`
 
-/** True for a new member of a window that has as many as it can have. A budget per minute has no window, and forgets its members. */
+/**
+ * True for a new member of a window with the maximum number of members. A budget per minute has no window, and forgets
+ * its members.
+ */
 export const isFull = sql`x.id IS NULL AND ${b.period} <> 'minute' AND ${membersOf(sql`s.since`)}
   + row_number() OVER (PARTITION BY m.id, x.id IS NULL ORDER BY m.member) > ${MAX_MEMBERS}`
 
@@ -138,7 +141,7 @@ export function windowEnd(moment: SQL): SQL {
   return sql`tollgate.window_end(${b.period}, ${b.timezone}, ${moment})`
 }
 
-/** The budget `b` and what the row `x` has used of it, as a JSON object for `useOf`. For a member of it, that is what is selected. */
+/** The budget `b` and the use of it in the row `x`, as a JSON object for `useOf`; for a member, with the member. */
 export const budgetJson = sql`json_build_object('id', ${b.id}, 'name', ${b.name}, 'selector', ${b.selector}, 'selected',
     CASE WHEN ${b.is_each} THEN coalesce(${b.selected} || '=', '') || x.member ELSE ${b.selected} END,
     'unit', ${b.unit}, 'period', ${b.period}, 'amount', x.amount::text, 'spent', x.spent::text, 'held', x.held::text,
@@ -161,26 +164,26 @@ export function useOf({ amount, spent, held, resets_at, ...budget }: UseJson): B
   }
 }
 
-/** The spending of the budget `b` with the window `w`; of one per minute, what has not refilled. */
+/** The spending of the budget `b` in the window `w`; for a budget per minute, the part that has not refilled. */
 export function spentAt(moment: SQL): SQL {
   return sql`(${usedAt(w.spent, moment)} + tollgate.unrefilled(${stepsAt("w", amountAt(moment), moment)}))`
 }
 
-/** The counter of the window `w` of the budget `b`, or 0 if its window at this time is a later one. */
+/** The counter of the window `w` of the budget `b`; 0 if a later window has begun. */
 export function usedAt(column: typeof w.spent | typeof w.held, moment: SQL): SQL {
   return sql`CASE WHEN ${w.since} >= ${windowStart(moment)} THEN ${column} ELSE 0 END`
 }
 
 /**
- * True if calls of the key count in the budget `b`: all, or those to its model. Budgets of each have no one amount. `labels`: tags of
- * all its calls.
+ * True if the key's calls count in the budget `b`, all or those to its model. Budgets of each end user or tag value do
+ * not count, because they have no single amount. `labels`: tags of all its calls.
  */
 export function concerns(key_id: SQL, group_path: SQL, labels: SQL): SQL {
   return sql`(NOT ${b.is_each} AND (${b.selector} = 'model'
     OR ${b.scope} = ANY (tollgate.scopes_of(${key_id}, ${group_path}, NULL, NULL, ${labels}))))`
 }
 
-/** Those that are counted in the window of the row `x`, or 0 if there is none or if the window that begins at `s.since` is a later one. */
+/** Counters of the window of the row `x`; 0 if it is missing or the window that begins at `s.since` is later. */
 export const countersInWindow = sql.raw(
   counters
     .filter((column) => column !== budget_windows.since)
@@ -281,7 +284,10 @@ export function countedIn(windows: SQL): SQL {
 const STATEMENT_MS = 5_000
 const CHUNK = 1_000
 
-/** A window that ended a day ago does not come again, although the clocks of servers differ, and a budget per minute has refilled after an hour. A member without a counter begins at 0. */
+/**
+ * Deletes old counters. A window that ended a day ago does not come again, even if servers' clocks differ, and a budget
+ * per minute has refilled after an hour. A member without a counter begins at 0.
+ */
 const forget = statement(
   "sweep",
   sql`

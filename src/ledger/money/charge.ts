@@ -28,7 +28,7 @@ export function multiplierOf({ price_multiplier_bp }: Row): Multiplied {
 
 const listed = alias(terms, "listed")
 
-/** The id of terms of the configuration: the terms themselves, or those in whose place they are (D100). */
+/** The id of configured terms: these terms, or the ones that they replace (D100). */
 export function listTermsOf(terms_id: SQL | PgColumn): SQL {
   return sql`(SELECT coalesce(${listed.list_terms_id}, ${listed.id}) FROM ${terms} ${listed} WHERE ${listed.id} = ${terms_id})`
 }
@@ -52,7 +52,7 @@ export function costOf(entry: ChargedEntry): SQL {
   return priced(entry, par)
 }
 
-/** No usage costs nothing (D2, D44). `div` is exact; a quotient of numerics is rounded to some 16 digits. */
+/** The cost of usage; usage of 0 costs nothing (D2, D44). `div` is exact; a quotient of numerics is rounded. */
 function priced(entry: ChargedEntry, price_multiplier_bp: SQL): SQL {
   return sql`CASE WHEN coalesce(${entry.prompt_tokens} + ${entry.completion_tokens}, 0) = 0 THEN 0 ELSE
     div((${t.input_pico}::numeric * (${entry.prompt_tokens} - ${entry.cached_tokens})
@@ -78,7 +78,7 @@ function bucketsPico(entry: ChargedEntry): SQL {
 
 const first_run = sql.raw(String(FIRST_RUN))
 
-/** Runs of each of the provider's tools, in the order of the terms' prices; most entries have none. */
+/** The runs of each of the provider's tools, in the order of the terms' prices. */
 export function runsOf(buckets: PgColumn | SQL): SQL {
   return sql`(${buckets})[${first_run} + 1 :]`
 }

@@ -44,8 +44,8 @@ export const forgetCheckpoints = statement(
 )
 
 /**
- * Charges of running calls if their gateway died now (D57), written on change, deleted once the end is in the ledger. `isOpen`: true
- * for a call whose hold may be open in the ledger.
+ * Checkpoints: what each running call would be charged if its gateway died now (D57). Written when they change, deleted
+ * once the end is in the ledger. `isOpen`: true for a call whose hold may be open in the ledger.
  */
 export function checkpointsOn(
   connection: DatabaseConnection,
@@ -55,7 +55,7 @@ export function checkpointsOn(
   /** The charge that was last written, for each call that has a row; null if the row may be lost. */
   let written = new Map<string, bigint | null>()
   return {
-    /** The next write writes the checkpoint of every running call. */
+    /** Makes the next write include the checkpoint of every running call. */
     forgetWritten(): void {
       for (const id of written.keys()) written.set(id, null)
     },

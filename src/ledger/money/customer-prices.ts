@@ -28,9 +28,9 @@ export function isOpenAt(price: TimedColumns, moment: SQL): SQL {
 }
 
 /**
- * The customer price of a call that is held at a moment, by default now (D100): that of its model before that of all models, its own before that of a price
- * list (D110), and of several the one that was made last. Also tells whether the call's terms are those of that price, or of the configuration where it is a multiplier or
- * there is none.
+ * The customer price of a call that is held at `moment` (D100). A price of its model comes before one of all models,
+ * the account's own before one of a price list (D110), and the one that was made last before others. `is_current`: true
+ * if the call's terms are those of that price, or, for a multiplier or without a price, those of the configuration.
  */
 export function priceOfCall(account_id: SQL, terms_id: SQL, moment = sql`now()`): SQL {
   return sql`

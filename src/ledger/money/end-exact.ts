@@ -25,13 +25,13 @@ import { changeAfterEnd, changeDue, hasPin, isDelayed, isDue } from "./grants.ts
 import { countSpending } from "./spending.ts"
 
 /**
- * Result of an end. `closed`: the hold had ended before. `none`: there is no hold. `conflict`: another statement ended the hold
- * or changed the account's budgets while this one waited, or the account's grants had to be changed first (D95), so try again.
- * `delayed`: they could not be changed, so try again later.
+ * The result of an end. `closed`: the hold had ended before. `none`: there is no hold. `conflict`: try again, because
+ * another statement ended the hold or changed the account's budgets meanwhile, or the account's grants had to be
+ * changed first (D95). `delayed`: try again later, because the grants could not be changed.
  */
 export type EndResult = "applied" | "closed" | "none" | "conflict" | "delayed"
 
-/** Columns that the end itself has; `notes` are read as text, and cast where they are written. */
+/** Columns of an end. `notes` are read as text, and cast when they are written. */
 export const endFields: readonly ArrayColumn<End>[] = [
   [ends.id, (end) => end.id],
   [ends.charge_nano, (end) => end.charge_nano],

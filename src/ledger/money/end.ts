@@ -48,7 +48,10 @@ import { countedWhole, writeSpending } from "./spending.ts"
 /** Deadline of one ending statement. It is then retried with the same ids. */
 const STATEMENT_MS = 5_000
 
-/** An end and its hold. If that is unknown, of no amount, rated or has an `Idempotency-Key`, the exact statement writes the end. */
+/**
+ * An end and its hold. The exact statement writes the end if the hold is unknown, has the amount 0 or an
+ * `Idempotency-Key`, or counts in budgets per minute.
+ */
 export interface EndOfHold {
   readonly end: End
   readonly hold:
@@ -76,16 +79,17 @@ const payers = hidden("$2::uuid[]")
 const freed = sql.raw(`($3::bigint[])[array_position($2::uuid[], a."id")]`)
 const charged = sql.raw(`($4::bigint[])[array_position($2::uuid[], a."id")]`)
 
-/** The ends of a batch with their holds. Not by a plain `id = item.id`, whose cost grows with the months in the journal. */
+/** The ends of a batch with their holds. A plain `id = item.id` would cost more with each month of the journal. */
 const withHold = sql`${batch.kept} CROSS JOIN LATERAL (
     SELECT ${h.account_id}, ${h.key_id}, ${h.amount_nano}, ${h.terms_id}, ${h.price_multiplier_bp} FROM ${holds} ${h}
     WHERE ${isItem(h.id, of("x", ends.id), 5)} OFFSET 0) hold`
 
 /**
- * Ends all holds of an account, or none. The gateway has added up what they free and are charged. Limited accounts are
- * left to `endLimited`, and those with a due change of grants to the exact statement. The freed amount comes from the hold itself, so a missing hold makes the sums differ, and an
- * ended hold violates the primary key; either rolls everything back. Accounts are locked as in `holdLean`, before anything is
- * written about their calls.
+ * Ends all holds of an account, or none. The gateway has computed the sums of freed amounts and charges. `endLimited`
+ * ends the calls of limited accounts, and the exact statement those of accounts with a due change of grants. The freed
+ * amount comes from the hold itself, so a missing hold makes the sums differ, and an ended hold violates the primary
+ * key; either rolls everything back. Accounts are locked as in `holdLean`, before anything is written about their
+ * calls.
  */
 export const endLean = statement(
   "end",
@@ -116,10 +120,9 @@ FROM moved`,
 )
 
 /**
- * The same for one call. This and `holdOneKey` save much CPU if few calls are in flight, and little otherwise
- * (docs/performance.md).
- * The hold is read first, and the account found by its id, because a join's kept plan would later scan every account.
- * `atStart`, so that the kept plan opens one month.
+ * The same for one call. This and `holdOneKey` save CPU when few calls are in flight (docs/performance.md). The hold is
+ * read first, and the account found by its id, because a join's kept plan would later scan every account. `atStart`
+ * lets the kept plan open one month only.
  */
 export const endOne = statement(
   "end",
@@ -207,7 +210,7 @@ export function limitedValues(limited: readonly End[], lock_ms: number): string[
   return [String(lock_ms), ...firstAndLast(limited), ...limited_batch.values(limited)]
 }
 
-/** Ends a batch, with results in its order, at most `lock_ms` for each lock; the exact statement the rest. */
+/** Ends a batch, with results in its order. Waits at most `lock_ms` for each lock. The exact statement ends the rest. */
 export async function endBatch(
   connection: Runner,
   batch: readonly EndOfHold[],
@@ -243,7 +246,7 @@ export async function endBatch(
 
 type LeanEnd = EndOfHold & { readonly hold: NonNullable<EndOfHold["hold"]> }
 
-/** A missing hold of no amount would not make the sums of `endLean` differ. */
+/** True if `endLean` may end it. For an amount of 0 it would not notice a missing hold. */
 function isLean(one: EndOfHold): one is LeanEnd {
   const { hold, end } = one
   return hold !== null && hold.amount_nano > 0n && hold.is_rated !== true && end.freed_key_hash === null

@@ -23,9 +23,9 @@ const batch = new Batch<Orphan>(2, [[holds.id, (orphan) => orphan.id]])
 const usage = [ends.prompt_tokens, ends.cached_tokens, ends.completion_tokens, ends.buckets] as const
 
 /**
- * Frees the holds of orphaned calls and charges each hold's last checkpoint (D13) exactly once, even if an id is repeated. A
- * call that is charged nothing gives its `Idempotency-Key` back (D43). Calls that have ended meanwhile are left alone, and those of stale accounts and of accounts with a due change of grants. Locks as
- * in `endExact`.
+ * Frees the holds of orphaned calls and charges each hold's last checkpoint (D13) exactly once, even if an id is
+ * repeated. A call that is charged nothing frees its `Idempotency-Key` (D43). Skips calls that have ended meanwhile,
+ * and those of accounts that are stale or have a due change of grants. Locks as in `endExact`.
  */
 export const expire = statement(
   "expire",
@@ -67,7 +67,7 @@ FROM (SELECT id, NULL::uuid AS due_account_id FROM changed UNION ALL
 
 const isDueRow = ({ due_account_id }: Row) => due_account_id !== null
 
-/** Expires a batch; where grants are due, once they are changed. Returns for each orphan, in their order, if this statement expired it. */
+/** Expires a batch, after the due changes of grants. Returns for each orphan, in order, if this statement expired it. */
 export async function expireBatch(
   connection: Runner,
   orphans: readonly Orphan[],

@@ -21,12 +21,15 @@ import { accounts } from "../schema/tables.ts"
 /** The amount that new calls of the account `a` can hold: the balance and the credit limit, less the open holds. */
 export const available = sql`${a.balance_nano} + coalesce(${a.credit_limit_nano}, 0) - ${a.held_nano}`
 
-/** True if no change of the account's grants is due, and none has pinned money, so that an end only moves the balance. */
+/** True if no change of the account's grants is due and no money is pinned, so that an end only moves the balance. */
 export const hasNoChange = sql`(${a.next_change_at} <= now()) IS NOT TRUE`
 
 const g = alias(grants, "g")
 
-/** True if a change is due. While money is pinned (`-infinity`), the account's row does not tell the next one's time. */
+/**
+ * True if a change is due. While money is pinned (`-infinity`), the account's row does not have the time of the next
+ * change.
+ */
 export const isDue = sql`CASE WHEN ${a.next_change_at} = '-infinity' THEN EXISTS (SELECT FROM ${grants} ${g} WHERE ${g.account_id} = ${a.id}
     AND coalesce(${g.starts_at}, ${g.voided_at}, ${g.expires_at}) <= now()) ELSE (${a.next_change_at} <= now()) IS TRUE END`
 
@@ -36,9 +39,9 @@ const p = alias(grant_pins, "p")
 export const hasPin = sql`EXISTS (SELECT FROM ${grant_pins} ${p} WHERE ${p.call_id} = s.id)`
 
 /**
- * The next change of an account whose ended calls are summed up in `s`. A call that ends with pinned money frees it, and money that
- * comes back belongs to a grant that may be over. So a change is due now: the next statement about the account begins with
- * `change_grants`. A constant, because Citus refuses the time here.
+ * The time of the account's next change, after its calls in `s` have ended. A change is due now if a call with pinned
+ * money ended, or money came back that may belong to an expired grant. `-infinity` instead of the current time, because
+ * Citus refuses that here.
  */
 export const changeAfterEnd = sql`CASE WHEN s.is_pinned OR (s.paid_nano < 0 AND ${a.next_change_at} IS NOT NULL) THEN 'epoch'::timestamptz
     ELSE ${a.next_change_at} END`
@@ -57,8 +60,8 @@ export function effectOf({ change, amount_nano }: Readonly<Record<"change" | "am
 const change = statement("grants", sql`SELECT tollgate.change_grants($2::uuid) WHERE ${lockTimeout}`)
 
 /**
- * Applies the changes of the accounts that an exact statement has left out: its rows name them in `due_account_id`. Each account
- * on its own, so that none waits for another. Returns the errors of those that could not be changed within the time.
+ * Applies the due changes of the accounts in `due_account_id`, which an exact statement has skipped. Changes each
+ * account separately, so that none waits for another. Returns the errors by account.
  */
 export async function changeDue(
   connection: Runner,

@@ -47,11 +47,11 @@ export type HoldAttempt =
   | HoldResult
   /** The gateway was declared dead: nothing can be held under its row (D35). */
   | { readonly outcome: "gateway_dead"; readonly gateway_id: string }
-  /** The id or the `Idempotency-Key` is being written, or grants had to be changed first (D95): try again. */
+  /** Try again: the id or the `Idempotency-Key` is being written, or grants had to be changed first (D95). */
   | { readonly outcome: "conflict" }
-  /** The account's grants could not be changed: try again later. */
+  /** Try again later: the account's grants could not be changed. */
   | { readonly outcome: "delayed" }
-  /** The id is in the journal already, and not as this open hold. */
+  /** The id is in the journal already, but not as this open hold. */
   | { readonly outcome: "closed" }
   | { readonly outcome: "account_moving" }
 

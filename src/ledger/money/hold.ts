@@ -33,9 +33,9 @@ const mayHold = (...use: Parameters<typeof mayUse>): SQL =>
   sql`(SELECT true FROM ${keys} ${k} WHERE ${mayUse(...use)})`
 
 /**
- * The condition on the account `a`, for an amount that contains this price multiplier (D69). The UPDATE checks it again on the
- * newest version of the row when another statement has changed it. Limited accounts are left to `holdLimited`, and due changes of
- * grants to the exact statement.
+ * The condition on the account `a`, for an amount that contains this price multiplier (D69). If another statement has
+ * changed the row, the UPDATE checks it again on the newest version. `holdLimited` takes limited accounts, and the
+ * exact statement those with due changes of grants.
  */
 function canHold(amount: SQL, price_multiplier_bp: SQL): SQL {
   return sql`${available} >= ${amount} AND ${a.price_multiplier_bp} = ${price_multiplier_bp}
@@ -58,11 +58,12 @@ const total = sql.raw(`($4::bigint[])[array_position($3::uuid[], a."id")]`)
 const multiplier = sql.raw(`($8::int[])[array_position($3::uuid[], a."id")]`)
 
 /**
- * Makes all holds of an account, or none: if they do not fit together, the exact statement decides. An account is left
- * out for a key that may not hold, too little money, another price multiplier, a suspension, a spending limit, a due change of its grants or a
- * move; all accounts are, for a dead gateway. An id or a claim that exists already violates a primary key and rolls everything back. Accounts are locked
- * in the order of their ids, so that statements cannot deadlock. `1 / (…)::int` divides by zero, which rolls the statement back, unless
- * the holds that it added sum up to what `held_nano` rose by.
+ * Makes all holds of an account, or none: if they do not fit together, the exact statement decides. Skips an account
+ * for a key that may not hold, too little money, another price multiplier, a suspension, a spending limit, a due change
+ * of its grants or a move, and all accounts of a dead gateway. An id or a claim that exists already violates a primary
+ * key and rolls everything back. Accounts are locked in the order of their ids, so that statements cannot deadlock. `1
+ * / (…)::int` divides by zero, which rolls the statement back, unless the holds that it added sum up to what
+ * `held_nano` rose by.
  */
 export const holdLean = statement(
   "hold",
@@ -133,10 +134,11 @@ const [used_key, owner, sold_at] = [of("x", holds.key_id), of("x", holds.account
 const requested_bp = of("q", holds.price_multiplier_bp)
 
 /**
- * `holdLean` for accounts with spending limits, budgets or customer prices: makes all holds of an account, or none. It leaves an account
- * to the exact statement if something does not fit, if a window or a period must begin, or if a budget per minute (D99) or a new
- * member of a budget counts. It locks as the exact statement does: accounts, then counters of budgets, then keys.
- * `budgets_version` shows that budgets and prices are those of the snapshot; the keys' limits are those of their locked rows.
+ * `holdLean` for accounts with spending limits, budgets or customer prices: makes all holds of an account, or none. It
+ * skips an account if something does not fit, if a window or a period must begin, or if the call counts in a budget per
+ * minute (D99) or adds a member to a budget; the exact statement then holds. It locks as the exact statement does:
+ * accounts, then counters of budgets, then keys. `budgets_version` shows that budgets and prices are those of the
+ * snapshot; the keys' limits are those of their locked rows.
  */
 export const holdLimited = statement(
   "hold",
@@ -198,11 +200,11 @@ export function limitedValues(limited: readonly Hold[], gateway_id: string, lock
 }
 
 /**
- * Holds a batch under the gateway's row, with results in the order of the holds. Waits at most `lock_ms` for each lock. The
- * exact statement takes what the other ones leave out, and holds with an `Idempotency-Key`. All answer within `STATEMENT_MS`, unless a
- * connection has to be made first; each after the first always has half of it.
- * `known` is what earlier holds returned about accounts, and may be out of date. Each statement checks the price multiplier
- * (D69) and which accounts it may take. The exact one updates `known`.
+ * Holds a batch under the gateway's row, with results in the order of the holds. Waits at most `lock_ms` for each lock.
+ * The exact statement takes what the other ones skip, and holds with an `Idempotency-Key`. Together they take at most
+ * `STATEMENT_MS`, but each gets at least half of it. `known` is what earlier holds returned about accounts, and may be
+ * out of date. Each statement checks the price multiplier (D69) and which accounts it may take. The exact one updates
+ * `known`.
  */
 export async function holdBatch(
   connection: Runner,
@@ -243,7 +245,7 @@ export async function holdBatch(
   return batch.map((one) => held.get(one) ?? CONFLICT)
 }
 
-/** The statement that is asked first: the cheapest that can hold. */
+/** The statement that is tried first: the cheapest that can hold. */
 type Form = "lean" | "limited" | "exact"
 
 interface PlannedHold {
@@ -264,7 +266,10 @@ function planHold(hold: Hold, known: KnownAccount | undefined): PlannedHold {
   }
 }
 
-/** The price multiplier of an account, whether it is limited, and whether it has budgets per minute, which only the exact statement counts. */
+/**
+ * An account's price multiplier and limits. `is_rated`: it has budgets per minute, which only the exact statement
+ * counts.
+ */
 type KnownAccount = Pick<Hold, "price_multiplier_bp" | "is_limited"> & { readonly is_rated?: boolean }
 
 /** Accounts as the exact statement last returned them. Those with a price multiplier of 1 and no limits are not kept. */
@@ -273,7 +278,7 @@ export type KnownAccounts = Map<string, KnownAccount>
 /** Maximum number of accounts; the oldest are dropped. */
 const KNOWN_LIMIT = 50_000
 
-/** Only these outcomes carry the price multiplier and the limit; a repeated hold has no limit. */
+/** Remembers an account from the outcomes that have its price multiplier and limits. */
 function remember(known: KnownAccounts, account_id: string, held: HoldAttempt): void {
   if (
     held.outcome !== "held" &&

@@ -6,7 +6,7 @@ import { jsonOf, names, of, statement, textOf } from "../database/statement.ts"
 import { answers, idempotency } from "../schema/claims.ts"
 
 const STATEMENT_MS = 1_000
-/** Longest wait of an answer's last byte for this write, as for the settlement (D32, settle before last byte). */
+/** Longest wait of an answer's last byte for this write, as for the settlement (D32). */
 const KEEP_MS = 250
 const FIND_MS = 1_000
 const CHUNK = 1_000
@@ -49,7 +49,7 @@ DELETE FROM ${answers} ${a} WHERE ${a.call_id} = ANY (ARRAY(
 RETURNING 1`,
 )
 
-/** Removes expired claims. Another call may take one again now, so each is checked on its newest version. */
+/** Removes expired claims. Each is checked on its newest version, because another call may take it meanwhile. */
 const forgetClaims = statement(
   "answers",
   sql`
@@ -61,7 +61,7 @@ WHERE ${c.account_id} = old.account_id AND ${c.key_hash} = old.key_hash AND ${c.
 RETURNING 1`,
 )
 
-/** Bodies may be large, so the connection should be a separate one. */
+/** Stores and finds kept answers. Use a separate connection, because bodies may be large. */
 export function keptAnswers(connection: DatabaseConnection) {
   const queueOf = <Item, Result>(run: Work<Item, Result>["run"]) =>
     new BatchQueue<Item, Result>(connection, { accountOf: () => "", run }, { limit: QUEUE_LIMIT })

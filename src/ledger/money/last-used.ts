@@ -6,7 +6,7 @@ import { keys } from "../schema/tables.ts"
 
 const STATEMENT_MS = 5_000
 
-/** Skips keys that another gateway is writing, because it writes the same time. */
+/** Writes when keys were used. Skips keys that another gateway is writing, because it writes the same time. */
 const touch = statement(
   "last_used",
   sql`

@@ -16,7 +16,7 @@ interface FilledStatement {
 /** Connections to a server without support for the short forms, because Citus refuses a volatile function in an UPDATE. */
 const without_short_forms = new WeakSet<Runner>()
 
-/** Runs the batch's short form, which returns a row or none; else that for any, which counts done accounts. */
+/** Runs the batch's short form, which returns a row or none, or else its `whole` form, which counts the done accounts. */
 export async function runLean(
   connection: Runner,
   size: number,

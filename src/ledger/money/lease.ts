@@ -46,7 +46,7 @@ export function openHolds(gateway_id: SQL, floor_id: SQL): SQL {
 /** True if the gateway of the row `g` has no open hold. */
 export const nothingOpen = sql`NOT EXISTS (SELECT FROM ${openHolds(sql`${g.id}`, sql`${g.floor_id}`)})`
 
-/** Marks a gateway that has no open hold, so that no sweeper reads it. If the ledger disagrees, the lease lapses instead. */
+/** Marks a gateway without open holds as swept. If it has some in the ledger, its lease lapses instead. */
 const release = statement(
   "lease",
   sql`
@@ -66,7 +66,7 @@ export function leaseOn(connection: DatabaseConnection, times: LeaseTimes) {
   let reacquiring: Promise<void> | null = null
   const min_remaining_ms = times.expire_ms / 2
 
-  /** The ledger's time, to which ids are aligned; null if no row was taken or renewed. */
+  /** The ledger's time, to which ids are aligned; null if no row was written. */
   async function run(statement: Statement, id: string, floor_id: string): Promise<number | null> {
     const values = [id, floor_id, String(times.expire_ms)]
     const sent_ms = Date.now()
@@ -109,7 +109,7 @@ export function leaseOn(connection: DatabaseConnection, times: LeaseTimes) {
     get steady() {
       return renewed_at - unbroken_since >= times.expire_ms
     },
-    /** Part of the lease that is left, at least, while renewals have no gap. */
+    /** The least rest of the lease while renewals have no gap. */
     min_remaining_ms,
     reacquire,
     acquire: (floor_id: string) => take(own_id, floor_id),

@@ -27,8 +27,8 @@ export const rateColumnsNow =
     CASE WHEN x.waiting_until > o.moment THEN x.waiting_amount END AS waiting, x.waiting_until`)
 
 /**
- * Follows `taken` in the statement that holds. `rates`: budgets per minute after the holds of the statement. `too_soon`: the calls that
- * do not fit in one now, and when they will. `rated`: what the budgets of a call have left.
+ * CTEs after `taken` in the statement that holds. `rates`: budgets per minute after the statement's holds. `too_soon`:
+ * calls that do not fit in one now, and when they will. `rated`: the rest of a call's budgets.
  */
 export const countRates = sql`rates AS MATERIALIZED (
   SELECT t.*, tollgate.refilled_at(t.steps, t.step_at, t.amount, t.thirtieths) AS full_at FROM (
@@ -54,8 +54,8 @@ export const countRates = sql`rates AS MATERIALIZED (
 )`
 
 /**
- * Follows `exceeded`. `queued`: for each budget per minute that keeps no room, a call for which it shall, because only such budgets
- * refuse it. `written`: the counters of calls that are held, and those that keep room.
+ * CTEs after `exceeded`. `queued`: for each budget per minute that keeps no room, the call for which it now does,
+ * because only such budgets refuse it. `written`: the counters of calls that are held, and those that keep room.
  */
 export const writtenCounters = sql`queued AS MATERIALIZED (
   SELECT DISTINCT ON (q.id, q.member) q.id, q.member, q.needed, q.fits_at + interval '${KEPT_S} seconds' AS until

@@ -62,7 +62,7 @@ export async function restoreBatch(
   return requested.map(() => null)
 }
 
-/** Selects those of the ended calls that have no end now, or only their expiry. */
+/** Selects the ended calls that have no end in the ledger, or only an expiry. */
 const forgotten = statement(
   "restore",
   sql`

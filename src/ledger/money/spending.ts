@@ -32,14 +32,14 @@ export const locked_key = {
 
 const m = alias(carried_spending, "carried")
 
-/** Only a restored hold frees a negative amount. */
+/** The time of a restored hold, which alone frees a negative amount. */
 const restored_at = sql`coalesce(s.held_at, ${locked_key.spent_since})`
 
 /**
- * Counts ended calls in spending limits (D42) at their charge instead of their hold. The fragment follows the CTE `changed`
- * with `key_id`, `held_at` and `spent_nano` (the difference), and the CTE `payers`, which holds the locks of the accounts, so
- * that no two statements wait for one key. The keys are checked by their locked, newest versions, because a limit may have been
- * set during the wait for the account. A restored hold (D73) may be the first of a period, which then begins.
+ * Counts ended calls in spending limits (D42) at their charge instead of their hold. The fragment follows the CTE
+ * `changed` with `key_id`, `held_at` and `spent_nano` (the difference), and the CTE `payers`, which holds the locks of
+ * the accounts, so that no two statements wait for one key. The keys are checked by their locked, newest versions,
+ * because a limit may have been set during the wait for the account. A restored hold (D73) may begin a period.
  */
 export const countSpending = sql`limits AS MATERIALIZED (
   SELECT ${k.id}, ${k.spend_period}, ${k.spent_since}, ${k.spent_nano}, ${k.spend_limit_nano} FROM ${keys} ${k}

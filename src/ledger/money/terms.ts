@@ -8,8 +8,8 @@ import { terms } from "../schema/tables.ts"
 const TERMS_LOCK = 7_061_981
 
 /**
- * Returns the ids of these terms, in their order (D56): all of the configuration, or all of one customer price (D100). Terms that were never sold before get a row; rows are never changed.
- * Gateways that find none at the same time take turns, so that none makes a row twice.
+ * Returns the ids of these terms, in their order (D56): all of the configuration, or all of one customer price (D100).
+ * New terms get a row; rows are never changed. Gateways take turns to add rows, so that none is added twice.
  */
 export async function registerTerms(database: Db, wanted: readonly PriceTerms[]): Promise<readonly number[]> {
   const rows = wanted.map(rowOf).map((row) => ({ row, name: nameOf(row) }))
@@ -67,7 +67,7 @@ function rowOf({
   }
 }
 
-/** A text that is equal for equal terms only. */
+/** A text that identifies the terms. */
 function nameOf(row: Omit<typeof terms.$inferInsert, "id" | "created_at">): string {
   const entries = Object.entries(row).sort(([one], [other]) => (one < other ? -1 : 1))
   return JSON.stringify(entries.map(([name, value]) => [name, String(value)]))

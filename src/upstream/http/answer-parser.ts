@@ -34,7 +34,10 @@ export class Fields {
   }
 }
 
-/** True if the line that begins at `start` is of the field `name`. Compared in place: a copy of each name would cost more than the rest. */
+/**
+ * True if the line at `start` has the field `name`. Compared in place, because copies of names would cost more than the
+ * rest.
+ */
 function isNamed(head: string, start: number, name: string): boolean {
   if (head.charCodeAt(start + name.length) !== COLON) return false
   for (let at = 0; at < name.length; at++) {
@@ -52,7 +55,7 @@ const STATUS = /^HTTP\/1\.[01] \d{3}(?: [\t\x20-\x7e\x80-\xff]*)?(?=\r\n|$)/
 const STATUS_AT = "HTTP/1.1 ".length
 const FIELD = /\r\n[!#$%&'*+\-.^_`|~0-9A-Za-z]+:[\t\x20-\x7e\x80-\xff]*/y
 
-/** A line that ends without CR: whether it ends the head can be read in two ways (RFC 9112 section 2.2). */
+/** A line that ends without CR. It is ambiguous whether it ends the head (RFC 9112 section 2.2). */
 const BARE_LF = /(?:^|[^\r])\n/
 
 /** The transfer encoding, in lower case; null for none, and for `identity`, which RFC 9112 removed and some servers still send. */
@@ -72,7 +75,7 @@ function lengthOf(text: string): number {
   return length
 }
 
-/** The number that up to 15 digits are; null for any other text. Read in place: a native call costs more than three digits. */
+/** The value of up to 15 digits; null for any other text. For so few digits a loop is faster than a native call. */
 export function numberOf(text: string): number | null {
   let value = 0
   for (let at = 0; at < text.length; at++) {
@@ -86,7 +89,7 @@ export function numberOf(text: string): number | null {
 const ZERO = 48
 const MAX_DIGITS = 15
 
-/** Seconds for which the server keeps an idle connection (RFC 2068 section 19.7.1.1); null if it does not say. */
+/** Seconds for which the server keeps an idle connection (RFC 2068 section 19.7.1.1); null if unknown. */
 function keptFor(head: string, fields: Fields): number | null {
   // Most heads do not have it, and one search costs less than one in each line.
   if (!head.includes("imeout=")) return null
@@ -117,7 +120,10 @@ export interface AnswerSink {
   head(head: AnswerHead): void
   /** Bytes of the body, in a buffer of their own, which the sink may keep, change and free. */
   body(bytes: Uint8Array): void
-  /** The answer is whole. `reusable`: its connection takes another request, for `keep_s` seconds if it says so. */
+  /**
+   * Called when the answer is complete. `reusable`: its connection takes another request, for `keep_s` seconds unless
+   * null.
+   */
   end(reusable: boolean, keep_s: number | null): void
 }
 
@@ -162,7 +168,7 @@ export class AnswerParser {
     this.#informational_bytes = 0
   }
 
-  /** Takes the next bytes, which are the parser's from now on: the framing of chunks is removed in place. */
+  /** Takes the next bytes and owns them: the framing of chunks is removed in place. */
   feed(bytes: Uint8Array): void {
     let at = 0
     while (at < bytes.length) at = this.#step(bytes, at)
@@ -213,7 +219,7 @@ export class AnswerParser {
     return after
   }
 
-  /** Counts an informational answer: together they may be as long as a head. */
+  /** Counts an informational answer. Together they may be as long as a head. */
   #skip(bytes: number): void {
     this.#informational_bytes += bytes
     if (this.#informational_bytes > MAX_HEAD_BYTES) throw new NotHttp("too many informational answers")
@@ -266,7 +272,7 @@ export class AnswerParser {
     return end
   }
 
-  /** Removes the framing and reports the data of `bytes` together: an event is often one chunk. */
+  /** Removes the framing and reports the data of all chunks in `bytes` together, because an event is often one chunk. */
   #chunks(bytes: Uint8Array, from: number): number {
     let at = from
     let start = -1
@@ -341,8 +347,8 @@ export class AnswerParser {
 }
 
 /**
- * A part of what came, as a view or a copy. A small part is copied: 0.5 us less than a view of bytes that the runtime keeps in its
- * heap. So is one of many: a view would keep all received bytes in memory, and chunk extensions can be 4,000 times as many.
+ * A part of the received bytes, as a view or a copy. A small part is copied, which is faster than a view. So is one of
+ * many parts, because a view would keep all received bytes in memory, and chunk extensions can be 4,000 times as many.
  */
 function kept(bytes: Uint8Array, start: number, end: number): Uint8Array {
   const length = end - start
@@ -358,8 +364,8 @@ function latin1(bytes: Uint8Array, start: number, length: number): string {
 }
 
 /**
- * The number of next bytes that may belong to a head of which `partial` has come: up to the blank line, if it ends in these bytes. What
- * follows is not decoded, because it would stay in memory with the head, as long as the answer lasts.
+ * The number of bytes that may belong to the head after `partial`: up to the blank line, if it ends in these bytes. The
+ * rest is not decoded, because it would stay in memory with the head until the answer ends.
  */
 function headBytes(partial: string, bytes: Uint8Array, start: number): number {
   const before = partial.slice(1 - HEAD_END.length)

@@ -4,7 +4,7 @@ import type { Exchange, ExchangeConnection } from "./exchange.ts"
 import { ConnectionClosed, type SocketOwner } from "./socket.ts"
 import type { AnswerHead } from "./transport.ts"
 
-/** One connection to a provider: one exchange at a time, and as many after each other as the provider allows. */
+/** A connection to a provider, with one exchange at a time. */
 export class Connection implements ExchangeConnection, AnswerSink, SocketOwner {
   readonly #socket: Socket<SocketOwner>
   readonly #parser = new AnswerParser(this)
@@ -13,7 +13,7 @@ export class Connection implements ExchangeConnection, AnswerSink, SocketOwner {
   #exchange: Exchange | null = null
   /** The part of the request that the socket has not taken yet. */
   #unsent: Uint8Array | null = null
-  /** Seconds for which the server keeps it idle; null if it does not say. */
+  /** Seconds for which the server keeps it idle; null if unknown. */
   keep_s: number | null = null
   closed = false
   /** The end of its last answer, by the clock of `performance.now`. */
@@ -29,7 +29,7 @@ export class Connection implements ExchangeConnection, AnswerSink, SocketOwner {
     socket.data = this
   }
 
-  /** Sends a request: its head and its body, in parts, together of so many bytes. */
+  /** Sends a request: its head and its body, in parts of together `bytes` bytes. */
   send(exchange: Exchange, { parts, bytes }: HttpMessage): void {
     this.onLost = null
     if (!exchange.begin(this)) {

@@ -13,7 +13,7 @@ interface ParsedAddress {
   readonly pool: UpstreamPool
 }
 
-/** By upstream and path: an address joined of them would be made and hashed for every call. */
+/** By upstream and path, because a joined address would be made and hashed for every call. */
 const targets = new WeakMap<TransportSettings, Map<string, ParsedAddress>>()
 /** Kept across reloads of the configuration. */
 const pools = new Map<string, UpstreamPool>()

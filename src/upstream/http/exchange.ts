@@ -36,7 +36,7 @@ export class Exchange {
     return this.#head.promise
   }
 
-  /** True if nothing more comes: the body has ended or broken off. */
+  /** True if the body has ended or broken off. */
   get over(): boolean {
     return this.#ended || this.#error !== null
   }
@@ -65,7 +65,7 @@ export class Exchange {
     if (this.#paused) this.#resume()
     if (this.#error !== null) return Promise.reject(this.#error)
     if (this.#ended) return this.#whole()
-    // Joined only afterwards: the parser still reads the last part, which is freed then.
+    // Joined only afterwards, because the parser still reads the last part.
     return new Promise<void>((resolve, reject) => {
       this.#collector = { resolve, reject }
     }).then(() => this.#whole())
@@ -101,7 +101,7 @@ export class Exchange {
     this.#connection?.pause()
   }
 
-  /** The body has ended, and the exchange gives up its connection. */
+  /** Ends the exchange after its body. It gives up its connection. */
   end(): void {
     this.#ended = true
     if (this.#paused) this.#resume()
@@ -111,7 +111,7 @@ export class Exchange {
     this.#reader = this.#collector = null
   }
 
-  /** The exchange ends before the body: its connection is closed. */
+  /** Ends the exchange before the end of its body, and closes its connection. */
   fail(error: Error): void {
     if (this.over) return
     this.#error = error

@@ -13,15 +13,15 @@ import {
 } from "./transport.ts"
 
 /**
- * The runtime's `fetch` as a transport (D59): for upstreams behind a proxy, and with `transport: fetch`. It does not report
- * when a connection is open, so connecting counts toward `first_byte` and `total`. If an answer breaks off, it loses the bytes that
- * the event loop has not read yet.
+ * The runtime's `fetch` as a transport (D59), for upstreams behind a proxy and with `transport: fetch`. It does not
+ * report when a connection is open, so connecting counts toward `first_byte` and `total`. If an answer breaks off, it
+ * loses bytes that the event loop has not read yet.
  */
 export const postByFetch: Post = (settings, path, model, fields, body) => {
   const exchange = new Exchange()
   if (refuse(exchange, fields)) return exchange
   const cancelling = new AbortController()
-  /** While the exchange has enough. */
+  /** Set while the exchange's queue is full. */
   let paused: PromiseWithResolvers<void> | null = null
   const resume = () => {
     paused?.resolve()
@@ -43,7 +43,7 @@ export const postByFetch: Post = (settings, path, model, fields, body) => {
   return exchange
 }
 
-/** Hands an answer to the exchange, as fast as `waits` lets it. Never rejects. */
+/** Passes an answer to the exchange, and pauses while its queue is full. Never rejects. */
 async function relay(
   exchange: Exchange,
   settings: TransportSettings,
@@ -54,7 +54,7 @@ async function relay(
   try {
     const keepalive = performance.now() >= (closing_until_ms.get(settings) ?? 0)
     const response = await sessionOf(settings).fetch(url, { ...request, keepalive })
-    // In a tunnel, the answer to `CONNECT` is an error of its own.
+    // In a tunnel, a refused `CONNECT` is reported as an error instead.
     if (response.status === 407 && settings.proxy !== null && url.startsWith("http:"))
       throw new ConnectFailed("PROXY_407")
     exchange.receiveHead(headOf(response))
@@ -70,8 +70,8 @@ async function relay(
 }
 
 /**
- * The time until which each request to an upstream opens a new connection, because one was lost. The runtime does not report
- * whether that was a reused one, and some servers close connections right after an answer.
+ * The time until which each request to an upstream opens a new connection, because one was lost. Some servers close
+ * connections right after an answer, and the runtime does not report whether a lost connection was a reused one.
  */
 const closing_until_ms = new WeakMap<TransportSettings, number>()
 const CLOSING_MS = 60_000
@@ -98,7 +98,7 @@ function headOf({ status, headers }: Response): AnswerHead {
 const UNSENT =
   /^(?:ECONNREFUSED|ENOTFOUND|EAI_[A-Z]+|EHOSTUNREACH|ENETUNREACH|EPROTO|UNABLE_TO_[A-Z_]+|UnsupportedProxyProtocol)$/
 
-/** The message has the status with which a proxy refused a tunnel. Nothing else of it is shown. */
+/** The error message of a refused tunnel. Only the proxy's status is shown. */
 const REFUSED_TUNNEL = /^Proxy refused to open a tunnel: (\d{3})\b/
 
 function failureOf(error: unknown): Error {
@@ -125,7 +125,7 @@ export function sessionOf({ base_url, proxy, tls, idle_connection_ms }: Sought):
   if (session === undefined) {
     const { ca = null, cert = null, key = null } = tls ?? {}
     session = new Bun.FetchSession({
-      // Without these the runtime would read the environment itself.
+      // Otherwise the runtime would read the environment.
       proxy: proxy === null ? false : { url: proxy, respectNoProxy: false },
       keepAlive: { idleTimeout: idle_ms / 1_000 },
       tls: { ...(ca !== null && { ca }), ...(cert !== null && { cert }), ...(key !== null && { key }) },

@@ -29,7 +29,7 @@ const STAGGER_MS = 250
 
 type Lookup = (hostname: string) => Promise<readonly string[]>
 
-/** Asked for each connection, so that changes of its addresses take effect. */
+/** Used for each connection, so that changes of addresses take effect. */
 const systemLookup: Lookup = async (hostname) =>
   (await lookup(hostname, { all: true })).map(({ address }) => address)
 
@@ -51,7 +51,7 @@ export class Opening {
     else find(origin.hostname).then(this.#start, (error) => this.#fail(codeOf(error)))
   }
 
-  /** A socket can be used. The first one wins. */
+  /** Called when a socket can be used. The first one wins. */
   opened(attempt: Attempt, socket: Socket<SocketOwner>): void {
     if (this.#over) {
       socket.terminate()
@@ -62,7 +62,7 @@ export class Opening {
     this.#done.open(socket)
   }
 
-  /** An attempt has failed: the next address is tried immediately. */
+  /** Tries the next address immediately, because an attempt has failed. */
   failed(attempt: Attempt, code: string): void {
     if (!this.#attempts.delete(attempt) || this.#over) return
     if (this.#addresses.length > 0) this.#next()
@@ -155,7 +155,7 @@ const HTTP_1_1 = "\x08http/1.1"
 function tlsOptions({ ca, cert, key }: Tls, hostname: string) {
   return {
     rejectUnauthorized: true,
-    // No server name for an address (RFC 6066 section 3). The certificate is compared with the address all the same.
+    // An IP address has no server name (RFC 6066 section 3), but the certificate is compared with it.
     serverName: isIP(hostname) === 0 ? hostname : "",
     ALPNProtocols: HTTP_1_1,
     ...(ca !== null && { ca }),

@@ -3,9 +3,12 @@ import { DEFAULT_IDLE_MS } from "./transport.ts"
 
 /** The gateway closes an idle connection this long before the server does. */
 const MARGIN_MS = 1_000
-/** A connection that was idle for so long may have been closed by the server without the gateway having seen it yet. */
+/** After this idle time the server may have closed a connection without the gateway having seen it yet. */
 const STALE_MS = 500
-/** The interval at which idle connections whose time is over are closed. A timeout of each socket takes two native calls for each request. */
+/**
+ * The interval of closing idle connections whose time is over. A timeout for each socket would take two native calls
+ * for each request.
+ */
 const CHECK_MS = 1_000
 
 interface Idle {
@@ -14,12 +17,12 @@ interface Idle {
   readonly until_ms: number
 }
 
-/** Until a connection has stayed open this long after an answer, they wait so long before reuse. */
+/** The wait before a connection is reused, until one has stayed open this long after an answer. */
 export const PROOF_MS = 20
 
 interface PooledConnection {
   readonly connection: Connection
-  /** True if the server may have closed it unnoticed, so that what has arrived must be read first. */
+  /** True if the server may have closed it unnoticed, so that received data must be read first. */
   readonly may_be_stale: boolean
   /** The end of its last answer, if it must be idle for `PROOF_MS` first; null if it can be used immediately. */
   readonly unproven_since_ms: number | null
@@ -43,7 +46,7 @@ export class UpstreamPool implements ConnectionPool {
     this.#default_ms = is_secured ? DEFAULT_IDLE_MS.secured : DEFAULT_IDLE_MS.plain
   }
 
-  /** A connection whose time is not over; null if there is none. */
+  /** An idle connection whose time is not over; null for none. */
   take(): PooledConnection | null {
     for (let idle = this.#idle.pop(); idle !== undefined; idle = this.#idle.pop()) {
       const now_ms = performance.now()
@@ -68,7 +71,7 @@ export class UpstreamPool implements ConnectionPool {
     this.#is_proven = true
   }
 
-  /** The connection is idle once the event loop has read what came behind the answer: some servers close right after it. */
+  /** Adds a connection once the event loop has read what followed the answer, because some servers close right after it. */
   free(connection: Connection): void {
     connection.freed_ms = performance.now()
     this.#freed.push(connection)

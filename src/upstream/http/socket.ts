@@ -1,6 +1,6 @@
 import type { Socket } from "bun"
 
-/** Gets the events of a socket: of an `Attempt`, then of a `Connection`. Shared handlers save memory. */
+/** The receiver of a socket's events: an `Attempt`, then a `Connection`. Shared handlers save memory. */
 export interface SocketOwner {
   /** TCP is connected; TLS is not yet. */
   onStart(socket: Socket<SocketOwner>): void

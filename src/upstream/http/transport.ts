@@ -7,9 +7,9 @@ export type HeaderFields = Readonly<Record<string, string>>
 /** The interface of transports (D59): `direct.ts` is the gateway's own client, and `fetch.ts` the runtime's. */
 
 /**
- * Posts `body`, a text in parts, to `path` below the base URL with these header fields. Redirects are not followed, and
- * nothing is sent twice. The exchange fails with a `ConnectFailed` if nothing can have been sent, and with a `TypeError` if
- * HTTP does not allow the value of a field.
+ * Posts `body`, a text in parts, to `path` below the base URL. Follows no redirects, and sends nothing twice. The
+ * exchange fails with a `ConnectFailed` if nothing can have been sent, and with a `TypeError` for a field value that
+ * HTTP does not allow.
  */
 export type Post = (
   settings: TransportSettings,
@@ -27,7 +27,7 @@ export interface TransportSettings
 
 export type Tls = NonNullable<Upstream["tls"]>
 
-/** Idle time of connections by default (D59): long with TLS, whose handshake delays the first token; short without. */
+/** Default idle time of connections (D59). Longer with TLS, because its handshake delays the first token. */
 export const DEFAULT_IDLE_MS = { secured: 30_000, plain: 4_000 }
 
 /** The head of an answer (RFC 9112 section 2). */
@@ -47,7 +47,10 @@ export interface HeaderLookup {
   get(name: string): string | null
 }
 
-/** No connection, so nothing was sent. `code` is the reason, such as refused, unknown name, timeout or untrusted certificate. */
+/**
+ * There is no connection, so nothing was sent. `code`: the reason, such as refused, unknown name, timeout or untrusted
+ * certificate.
+ */
 export class ConnectFailed extends Error {
   override readonly name = "ConnectFailed"
   readonly code: string
