@@ -68,7 +68,7 @@ test("D75 a month is dropped only when it is detached and a dump with its hash w
   expect(await note(seal?.hash ?? "")).toMatchObject({ status: 200 })
   const refused = await drop()
   expect(refused.status).toBe(400)
-  expect(refused.text).toContain("is in the journal still")
+  expect(refused.text).toContain("This month is not detached yet")
   const name = month.replace("-", "_")
   for (const table of JOURNAL_TABLES)
     await database.execute(
