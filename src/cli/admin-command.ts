@@ -124,16 +124,9 @@ export function listCommand<const W extends CommandWords, S extends TSchema>(
   })
 }
 
-interface Extent {
-  /** Infinity for all. */
-  readonly limit: number
-  readonly after: string | null
-}
+const EVERY = { limit: Number.POSITIVE_INFINITY }
 
-const EVERY: Extent = { limit: Number.POSITIVE_INFINITY, after: null }
-
-function extentOf({ limit, all, ...given }: Given<typeof LIST_WORDS>, shows_rows: boolean): Extent {
-  const after = given.after ?? null
+function extentOf({ limit, all, after }: Given<typeof LIST_WORDS>, shows_rows: boolean) {
   if (all && limit !== undefined) throw new UsageError("--all and --limit cannot be combined")
   if (all || (shows_rows && limit === undefined)) return { ...EVERY, after }
   if (limit === undefined) return { limit: DEFAULT_LIMIT, after }
@@ -147,10 +140,10 @@ export async function listAll<S extends TSchema>(
   path: string,
   query: Query,
   entry: S,
-  { limit, after }: Extent = EVERY,
+  { limit, after }: { readonly limit: number; readonly after?: string | undefined } = EVERY,
 ) {
   const data: Static<S>[] = []
-  let next = after
+  let next = after ?? null
   do {
     const page = { limit: String(Math.min(limit - data.length, MAX_PAGE)), after: next ?? undefined }
     const list = await client.get(path, listOf(entry), { ...query, ...page })

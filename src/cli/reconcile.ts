@@ -151,20 +151,13 @@ function remarksOn({ rows, theirs, ours, unexplained, explained, has_more }: Com
   ]
 }
 
-/** The requests of an export beside our calls and attempts, by the provider's ids (D86, D98). */
-interface RequestMatches {
-  readonly matched: number
-  /** Ids of requests of the export without a call or an attempt of ours. */
-  readonly missing: readonly string[]
-  /** Our ids of calls whose tokens are others than those of the export. */
-  readonly differing: readonly string[]
-}
+type RequestMatches = NonNullable<Awaited<ReturnType<typeof matchRequests>>>
 
-/** Null if the export has no requests, or none of them has a match. */
-async function matchRequests(
-  context: AdminContext,
-  { usages, from_ms, to_ms }: UsageExport,
-): Promise<RequestMatches | null> {
+/**
+ * The requests of an export beside our calls and attempts, by the provider's ids (D86, D98): how many match, the ids of those
+ * that do not, and our ids of calls with other tokens. Null if it has no requests, or none of them has a match.
+ */
+async function matchRequests(context: AdminContext, { usages, from_ms, to_ms }: UsageExport) {
   const reported = usages.flatMap((usage) =>
     usage.request_id === undefined ? [] : { ...usage, id: usage.request_id },
   )

@@ -8,19 +8,11 @@ const SERIES = 5
 
 type DailyRow = UsageReport["data"][number]
 
-/** Days of a report, and the series of its groups: those with the highest charges, and one of all others. */
-interface DailyUsage {
-  readonly starts_at: readonly string[]
-  readonly data: TimelineGroup[]
-  /** The number of groups in the last series, if it has no name of its own. */
-  readonly left_out: number
-}
-
-/** The usage of each day by `by`, of a report by the day and `by`, or by the day alone. */
-export function dailyUsage(
-  { from, to, data }: Pick<UsageReport, "from" | "to" | "data">,
-  by: string,
-): DailyUsage {
+/**
+ * The usage of each day by `by`, of a report by the day and `by`, or by the day alone: series of the groups with the highest
+ * charges, and one of all others, whose number is `left_out`.
+ */
+export function dailyUsage({ from, to, data }: Pick<UsageReport, "from" | "to" | "data">, by: string) {
   const first_ms = Math.floor(Date.parse(from) / DAY_MS) * DAY_MS
   const length = Math.max(1, Math.ceil((Date.parse(to) - first_ms) / DAY_MS))
   const starts_at = Array.from({ length }, (_, at) => new Date(first_ms + at * DAY_MS).toISOString())

@@ -66,7 +66,10 @@ export function identityProvider(settings: OidcSettings) {
   }
 
   /** The claims of a valid ID token; those of UserInfo too if the token has no role or name. */
-  async function claimsOf(query: URLSearchParams, { state, nonce, verifier }: FlowParts): Promise<Claims> {
+  async function claimsOf(
+    query: URLSearchParams,
+    { state, nonce, verifier }: ReturnType<typeof partsOf>,
+  ): Promise<Claims> {
     const server = await discovered()
     const checked = oauth.validateAuthResponse(server, client, query, state)
     const answer = await oauth.authorizationCodeGrantRequest(
@@ -153,14 +156,8 @@ function notStartedHere(): SignInRefused {
   )
 }
 
-interface FlowParts {
-  readonly state: string
-  readonly nonce: string
-  readonly verifier: string
-}
-
 /** A flow's secrets, made of the cookie's, so that every process can end it and nothing needs signing. */
-function partsOf(secret: string): FlowParts {
+function partsOf(secret: string) {
   const part = (use: string) => new Bun.CryptoHasher("sha256").update(`${use} ${secret}`).digest("base64url")
   return { state: part("state"), nonce: part("nonce"), verifier: part("verifier") }
 }

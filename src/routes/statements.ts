@@ -65,15 +65,8 @@ ${whose}`,
     )
 }
 
-interface StatedSpan {
-  readonly from: Date
-  readonly to: Date
-  /** True if the month is over. */
-  readonly is_final: boolean
-}
-
-/** The part of a month that has begun. Throws `not_found` if none has. */
-export function begunPart({ from, to }: { readonly from: Date; readonly to: Date }): StatedSpan {
+/** The part of a month that has begun, and whether that is all of it. Throws `not_found` if none has. */
+export function begunPart({ from, to }: { readonly from: Date; readonly to: Date }) {
   const now = ledgerTime()
   if (from > now) throw errorOf(NO_MONTH)
   const is_final = to <= now
@@ -87,7 +80,7 @@ export const sumOf = (amounts: readonly bigint[]) => amounts.reduce((sum, nano) 
 /** A statement, which is also a page that can be printed, and rows. */
 export function statementBody(
   { id, name }: { readonly id: string; readonly name: string },
-  span: StatedSpan,
+  span: ReturnType<typeof begunPart>,
   { credits, charges, ...sums }: AccountStatement,
 ): StatementBody {
   const statement = bodyOf(StatementBody, {

@@ -37,16 +37,10 @@ export const TimelineQuery = query({
 })
 
 /** The calls that ended from `from` on and before `to`, and pass the filters. */
-export interface StatisticsSpan {
-  readonly from: Date
-  readonly to: Date
-  readonly account_ids: readonly string[] | undefined
-  readonly key_id: string | undefined
-  readonly model: string | undefined
-}
+export type StatisticsSpan = ReturnType<typeof statisticsSpan>
 
 /** `to` is now by default, `from` 24 hours earlier. Throws `invalid_request` for a negative or too long range. */
-export function statisticsSpan(query: Static<typeof StatisticsQuery>, now: Date): StatisticsSpan {
+export function statisticsSpan(query: Static<typeof StatisticsQuery>, now: Date) {
   const { to = new Date(now.getTime() + 1), account, key, model } = query
   const { from = new Date(Math.max(0, to.getTime() - DEFAULT_HOURS * 3_600_000)) } = query
   if (from >= to) throw invalidField("from", "a time before `to`")

@@ -54,15 +54,7 @@ export const linesIn = (text = "") =>
     .map((line) => line.trim())
     .filter((line) => line !== "")
 
-interface FormRows {
-  readonly rows: readonly HTMLElement[]
-  /** The trimmed values by field; times in RFC 3339. */
-  values(): FormValues
-  /** Marks the field with this name as wrong, and no other. */
-  refuse(name: string | null): void
-}
-
-export function form(fields: readonly FormField[]): FormRows {
+export function form(fields: readonly FormField[]) {
   const inputs = fields.map((field) => ({ ...field, input: inputOf(field) }))
   return {
     rows: inputs.map(({ input, label, hint }) =>
@@ -73,14 +65,16 @@ export function form(fields: readonly FormField[]): FormRows {
         hint === undefined ? null : el("p.hint", { id: `${input.id}-hint` }, hint),
       ),
     ),
-    values: () =>
+    /** The trimmed values by field; times in RFC 3339. */
+    values: (): FormValues =>
       Object.fromEntries(
         inputs.map(({ name, kind, input: { value } }) => [
           name,
           kind === "time" && value !== "" ? new Date(`${value}Z`).toISOString() : value.trim(),
         ]),
       ),
-    refuse(name) {
+    /** Marks the field with this name as wrong, and no other. */
+    refuse(name: string | null): void {
       const wrong = inputs.find((one) => one.name === name)?.input
       for (const { input } of inputs) input.removeAttribute("aria-invalid")
       wrong?.setAttribute("aria-invalid", "true")

@@ -2,7 +2,7 @@ import { parseAddress } from "../fragment.ts"
 import { findSession, isSignedIn, whenClosed } from "./admin-api.ts"
 import { el } from "./element.ts"
 import { type Visit, view } from "./part.ts"
-import { type Shell, shell, signIn } from "./shell.ts"
+import { shell, signIn } from "./shell.ts"
 import { account } from "./views/account.ts"
 import { accounts } from "./views/accounts.ts"
 import { audit } from "./views/audit.ts"
@@ -42,7 +42,7 @@ const places: Readonly<Record<string, MenuEntry>> = {
 
 const root = document.querySelector<HTMLElement>("#console")
 let visiting = new AbortController()
-let frame: Shell | null = null
+let frame: ReturnType<typeof shell> | null = null
 
 whenClosed(askForToken)
 addEventListener("hashchange", () => isSignedIn() && show())

@@ -3,13 +3,8 @@ import { endSession, faultWords, openSession } from "./admin-api.ts"
 import { button, el, icon, setText } from "./element.ts"
 import { signInPage } from "./form.ts"
 
-export interface Shell {
-  readonly element: HTMLElement
-  show(view: string, content: HTMLElement): void
-}
-
 /** The frame of every view: navigation, receipt search and sign-out. */
-export function shell(places: readonly (readonly [view: string, name: string])[]): Shell {
+export function shell(places: readonly (readonly [view: string, name: string])[]) {
   const main = el("main", { id: "main", tabindex: -1 })
   const links = places.map(([view, name]) => ({ view, link: el("a", { href: addressOf(view) }, name) }))
   // If the gateway did not end the session, the button shows it, because the browser still has the cookie.
@@ -38,7 +33,7 @@ export function shell(places: readonly (readonly [view: string, name: string])[]
   )
   return {
     element,
-    show(view, content) {
+    show(view: string, content: HTMLElement): void {
       find.forget()
       for (const { view: of, link } of links) {
         link.setAttribute("aria-current", of === view ? "page" : "false")

@@ -19,16 +19,10 @@ export function columnsOf<P extends TProperties>(schema: TObject<P>) {
   })
 }
 
-/** Table rows by key. Unchanged rows keep their elements, so that polling does not cause flicker or move the focus. */
-interface Table<Row> {
-  readonly element: HTMLElement
-  show(rows: readonly Row[]): void
-}
-
 interface TableOptions<Row> {
   readonly label: string
   readonly columns: readonly PageColumn<Row>[]
-  /** Tells a row from the others; by default the whole row. */
+  /** Tells a row from the others; by default the whole row. An unchanged row keeps its elements, so that polling does not cause flicker or move the focus. */
   key?(row: Row): string
   /** A row is replaced only if its mark changes. */
   mark?(row: Row): string
@@ -46,7 +40,7 @@ interface TableOptions<Row> {
  * A table that becomes a list of cards where it has no room. A click on the title of a column sorts the rows. The arrow keys move
  * between the links of the rows. The roles repeat the tags, because screen readers ignore the tags of a table with another layout.
  */
-export function table<Row>(options: TableOptions<Row>): Table<Row> {
+export function table<Row>(options: TableOptions<Row>) {
   const { label, columns, key = JSON.stringify, mark = JSON.stringify, empty, sort: server } = options
   const body = el("tbody", { role: "rowgroup" })
   const titles = columns.map(([title, , right = null], at) =>

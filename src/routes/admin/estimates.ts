@@ -59,18 +59,12 @@ export function estimateBody(sums: EstimateSums): EstimateBody {
   })
 }
 
-interface Seen {
-  readonly bytes_per_token: number | null
-  readonly prompt_bytes_per_token: number | null
-  readonly hidden_output: number
-}
-
 /**
  * Some providers send the text of the reasoning, and others only count it. It was sent if the output then has about as many
  * bytes per token as the prompt has, which the same tokenizer made. A prompt that the provider adds to has few, one with files
  * many: then the usual number counts.
  */
-function seenIn(sums: EstimateSums): Seen {
+function seenIn(sums: EstimateSums) {
   const { calls, output_bytes, output_tokens, reasoning_tokens, bytes_per_token } = sums
   const prompt_bytes_per_token = ratio(sums.prompt_bytes, sums.prompt_tokens)
   const hidden = ratio(output_bytes, output_tokens - reasoning_tokens)
@@ -85,7 +79,7 @@ function seenIn(sums: EstimateSums): Seen {
 }
 
 /** The sentence that says what to write; null if every setting is right enough. The output decides, where there is one. */
-function suggestionOf(sums: EstimateSums, seen: Seen): string | null {
+function suggestionOf(sums: EstimateSums, seen: ReturnType<typeof seenIn>): string | null {
   const { calls, output_tokens, bytes_per_token, hidden_output } = sums
   const wanted = seen.bytes_per_token ?? seen.prompt_bytes_per_token
   const settings: string[] = []
