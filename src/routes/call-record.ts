@@ -14,8 +14,8 @@ export function traceOf({ tracer }: Gateway, request: Request): Trace | null {
 }
 
 /**
- * Counts the attempts at providers for one request, and writes a warning for each that failed. `operation` is the name in the
- * GenAI conventions (D54). `call` is null for a token count, which has no end.
+ * Counts the attempts of one request, and logs a warning for each failed one. `operation`: its name in the GenAI
+ * conventions (D54). `call`: null for a token count.
  */
 export function recordedAttempts(
   { ledger, metrics, log }: Gateway,
@@ -53,7 +53,7 @@ export function recordIn({ metrics, log, usage_warnings, key_loads, config }: Ga
     if (end.notes.includes("unpriced")) {
       log.warn(
         { request_id: hold.id, upstream, model: model.name },
-        "a provider reported audio, images, searches or a service tier without a price: the tokens were charged at other prices of the model",
+        "a provider reported audio, images, searches or a service tier without a price; the tokens were charged at other prices of the model",
       )
     }
     if (end.outcome === "released" && end.failure === "client_left")

@@ -17,7 +17,7 @@ export function chatCompletions(gateway: Gateway) {
     .post("/chat/completions", answers, compatible(creating, "createChatCompletionCompatible"))
 }
 
-/** The provider's answers, described for readers. The bytes pass unchanged, with all further fields (D24). */
+/** Schemas of the provider's answers, for the reference only. The bytes pass unchanged, with all further fields (D24). */
 
 export const chargedCost = Type.Optional(
   Type.Number({

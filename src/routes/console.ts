@@ -5,10 +5,10 @@ import type { IdentityProvider } from "../oidc/identity-provider.ts"
 import { partForTitles } from "../wire/field.ts"
 import { fingerprinted, loadFile, pagePolicy, pageRoutes, type ServedFile } from "./served-file.ts"
 
-/** Also forbids the browser to turn text into markup, such as the name of an account. */
+/** Also forbids the browser to turn text, such as an account's name, into markup. */
 const POLICY = pagePolicy("img-src 'self'", "require-trusted-types-for 'script'", "trusted-types 'none'")
 
-/** `/console`, which asks `/admin` with a typed token (D50) or after a sign-in by the provider (D103). */
+/** `/console`, which calls `/admin` with a typed token (D50) or after a sign-in by the provider (D103). */
 export function operatorsConsole(provider: IdentityProvider | null) {
   return pageRoutes({
     name: "console",
@@ -24,7 +24,7 @@ export function operatorsConsole(provider: IdentityProvider | null) {
   })
 }
 
-/** `/account`: the page of a key's holder, which asks `/v1` with the key that is typed into it (D104). */
+/** `/account`, the page for key holders, which calls `/v1` with a typed key (D104). */
 export function holdersPage() {
   return pageRoutes({
     name: "account",

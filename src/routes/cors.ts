@@ -14,9 +14,8 @@ export function isForOperators(path: string): boolean {
 }
 
 /**
- * The answer to a preflight of a page of an allowed origin. The methods are those of the path, from `fault`, which is
- * its 405 to `OPTIONS`; all requested headers are allowed. Null for any other request, and for a path that does not
- * exist.
+ * The answer to a preflight from an allowed origin. It allows all requested headers, and the path's methods, which are
+ * read from `fault`, its 405 to `OPTIONS`. Null for any other request, and for a path that does not exist.
  */
 export function preflightAnswer(
   { method, headers }: Request,
@@ -48,7 +47,7 @@ export function showTo({ headers }: Request, answer: Headers, origins: readonly 
   answer.set("access-control-expose-headers", EXPOSED)
 }
 
-/** The origin of the page that asks, if it is an allowed one; compared byte for byte. */
+/** The request's origin if it is allowed, compared byte for byte. */
 function originOf(headers: Headers, origins: readonly string[]): string | null {
   const origin = headers.get("origin")
   return origin !== null && origins.includes(origin) ? origin : null

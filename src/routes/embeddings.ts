@@ -18,7 +18,7 @@ export function embeddingCalls(gateway: Gateway) {
     .post("/embeddings", answers, compatible(creating, "createEmbeddingsCompatible"))
 }
 
-/** The provider's answers, described for readers. The bytes pass unchanged, with all further fields (D24). */
+/** Schemas of the provider's answers, for the reference only. The bytes pass unchanged, with all further fields (D24). */
 const Embeddings = open({
   object: Type.Literal("list"),
   data: Type.Array(

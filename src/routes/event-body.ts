@@ -33,7 +33,7 @@ export function eventBody({ event, at, subject }: Omit<FeedPage["events"][number
   }
 }
 
-/** An event of a budget without the parts that are the same for all (D97). */
+/** An event of a budget, without the fields that all events share (D97). */
 export function budgetLogBody({ event, at }: BudgetLogEvent): BudgetLogBody {
   const content = "entry" in event ? budgetChange(event.entry) : thresholdReached(event.crossing)
   return { type: event.type, time: printTime(at), ...content }

@@ -15,7 +15,10 @@ import {
 } from "./reference/operation.ts"
 import { NO_TOKEN } from "./reference/routes.ts"
 
-/** `/livez` or `/health`: the process works. `/readyz`: it accepts calls (D33). `OPTIONS` for load balancers. */
+/**
+ * `/livez` or `/health`: the process works. `/readyz`: it accepts calls (D33). Both also answer `OPTIONS`, for load
+ * balancers.
+ */
 export function health(gateway: Gateway) {
   const alive = () => Response.json({ status: "alive" })
   const ready = () => {

@@ -12,7 +12,7 @@ const HEADER = "idempotency-key"
 /** Printable ASCII. A header that is sent twice arrives as one value with a comma, and counts as that value. */
 const KEY = /^[\x21-\x7e](?:[\x20-\x7e]{0,253}[\x21-\x7e])?$/
 
-/** The hashes of a call's `Idempotency-Key` and of all that it asks for (D43). Throws for a malformed key; null without. */
+/** The hashes of a call's `Idempotency-Key` and of its request (D43); null without a key. Throws for a malformed key. */
 export function idempotencyOf(
   headers: Headers,
   operation: OperationName,
@@ -30,7 +30,7 @@ export function idempotencyOf(
   return { key_hash: hashOf(key), body_hash: hashOf(requestOf(operation, body, passed)) }
 }
 
-/** For a chat call only the bytes, so that keys from before there were operations keep their hashes. */
+/** The hashed parts of a request. For a chat call only the bytes, so that older keys keep their hashes. */
 function requestOf(operation: OperationName, body: Uint8Array, passed: Passed | null): Uint8Array {
   if (operation === "chat") return body
   const beside = passed === null ? "" : JSON.stringify([passed.headers, passed.query])
@@ -53,7 +53,7 @@ export async function keepAnswer({ ledger, config, log }: Gateway, call: Call, b
   }
 }
 
-/** The kept answer of the call with the same `Idempotency-Key`, under its id (D43). Null without one. */
+/** The kept answer of the call with the same `Idempotency-Key`, with that call's id (D43). Null without one. */
 export async function replayAnswer(
   { ledger, config, metrics }: Gateway,
   { owner }: Accepted,

@@ -3,8 +3,8 @@ import { freeBuffer } from "../wire/buffers.ts"
 const PART_BYTES = 262_144
 
 /**
- * A large answer as its client takes it: of one that is written whole, the server copies all that the client has not taken. Frees it,
- * and calls `onEnd`, once it is taken or the client has left.
+ * A stream of a large answer, because the server copies all that a client has not taken of a body that is written
+ * whole. Frees the answer, and calls `onEnd`, once it is taken or the client has left.
  */
 export function inParts(
   bytes: Uint8Array,
@@ -17,7 +17,10 @@ export function inParts(
   })
 }
 
-/** The same for an answer in pieces, which the caller frees or makes as they are taken: a reader in this process has them until it has read all. */
+/**
+ * The same for an answer in pieces, which the caller makes or frees as they are taken. A reader in this process keeps
+ * them until it has read all.
+ */
 export function piecesInParts(
   pieces: Iterable<Uint8Array> | AsyncIterable<Uint8Array>,
   signal: AbortSignal,

@@ -5,17 +5,17 @@ import { csvColumns, csvHeader, csvLines, ndjsonOf, rowsOf } from "../wire/csv.t
 import { invalidField } from "../wire/fault.ts"
 import { piecesInParts } from "./in-parts.ts"
 
-/** Lists as CSV or NDJSON instead of JSON (D105), and other answers that have forms of their own: one hook for all routes. */
+/** Lists as CSV or NDJSON (D105), and other answers with further formats: one hook for all routes. */
 
 export const LIST_FORMATS = ["json", "csv", "ndjson"] as const
 const FORMATS = [...LIST_FORMATS, "html"] as const
 
 export const MEDIA_TYPES = { csv: "text/csv", ndjson: "application/x-ndjson" } as const
 const TYPES = { ...MEDIA_TYPES, json: "application/json", html: "text/html" } as const
-/** Of answers that are made whole. */
+/** Media types of answers that are made whole. */
 const MADE = { ...TYPES, csv: `${TYPES.csv}; charset=utf-8` } as const
 
-/** Rows and a page for an answer that is no list. The page has no scripts, and its style in it. */
+/** Rows and a page for an answer that is no list. The page has no scripts, and an inline style. */
 interface Forms {
   rows(): readonly object[]
   html(): string
@@ -30,7 +30,7 @@ export function alsoAs<Body extends object>(body: Body, its: Forms): Body {
 
 const made = new WeakMap<object, MadeAnswer>()
 
-/** Replaces a body by an answer that is made already. */
+/** Replaces a body by an answer that is already made. */
 export function asMade<Body extends object>(body: Body, its: MadeAnswer): Body {
   made.set(body, its)
   return body
@@ -44,7 +44,7 @@ const PAGE = {
 } as const
 const NO_STORE = { "cache-control": "no-store" } as const
 
-/** An answer in the format of `?format=` or `Accept`, after the handler. One without other forms stays JSON. */
+/** The answer in the format of `?format=` or `Accept`. An answer without other formats stays JSON. */
 export async function inFormat(
   request: Request,
   body: unknown,
@@ -104,10 +104,10 @@ export type MadeAnswer = ReturnType<typeof makeAnswer>
 
 export function makeAnswer(format: keyof typeof MADE, { signal }: Request, memory: MadeAnswerMemory) {
   const pieces: Uint8Array[] = []
-  /** Of CSV, from the first rows on. */
+  /** The columns of CSV, set by the first rows. */
   let columns: readonly string[] | null = null
 
-  /** Gives the memory back. */
+  /** Frees the memory. */
   function drop(): void {
     pieces.length = 0
     memory.free()
@@ -171,7 +171,7 @@ export function makeAnswer(format: keyof typeof MADE, { signal }: Request, memor
   }
 }
 
-/** An answer of rows alone, which have no place for a total; null if the answer is to be another. */
+/** The answer for rows without a total; null for any other format. */
 export function rowsFor(request: Request, memory: () => MadeAnswerMemory): MadeAnswer | null {
   const requested = new URL(request.url).searchParams.get("format")
   const format = formatOf(request, requested, LIST_FORMATS)
@@ -188,7 +188,7 @@ function formatOf<Format extends keyof typeof TYPES>(
     : formats.find((one) => one === requested)
 }
 
-/** The format of the first media type that a client names and that there is; JSON for any other. */
+/** The format of the first known media type that the client accepts; otherwise JSON. */
 function accepted<Format extends keyof typeof TYPES>(
   header: string,
   formats: readonly Format[],
@@ -198,7 +198,7 @@ function accepted<Format extends keyof typeof TYPES>(
   return named[0] ?? "json"
 }
 
-/** The header with the next page of a list, which is no row. */
+/** The header with the next page of a list. */
 function besideRows(url: URL, { next }: { readonly next?: unknown }): Record<string, string> {
   if (typeof next !== "string") return {}
   const more = new URL(url)

@@ -93,11 +93,11 @@ const vendorParams = Type.Object({
   }),
 })
 
-/** The provider's answers, described for readers. The bytes pass unchanged, with all further fields (D24). */
+/** Schemas of the provider's answers, for the reference only. The bytes pass unchanged, with all further fields (D24). */
 
 const Usage = open(
   {
-    input_tokens: count("The prompt, without what was read from a cache or written to one."),
+    input_tokens: count("The prompt, without the parts that were read from a cache or written to one."),
     cache_read_input_tokens: Type.Optional(
       Type.Union([count("Read from the cache: charged at the cached price."), Type.Null()]),
     ),
@@ -183,7 +183,7 @@ const creating = {
 } satisfies RouteDescription & Schemas
 
 const COUNT_PATH = "/v1/messages/count_tokens"
-/** A provider's count is one number. */
+/** Maximum length of a provider's token count, which is one number. */
 const MAX_COUNT_BYTES = 65_536
 
 /** `POST /v1/messages/count_tokens` and `POST /<vendor>/v1/messages/count_tokens` (spec 4.3): holds and charges nothing (D22). */

@@ -36,7 +36,7 @@ export interface Answering {
   readonly answer_memory: AnswerMemory
 }
 
-/** A short answer takes as much of a turn of the event loop as so many bytes (D78). */
+/** Least cost of an answer in a turn of the event loop, in bytes (D78). */
 const ANSWER_BYTES = 2_048
 
 /** Answers a JSON call (rules 1-3) once it is settled (D32), with the charge if the client asked (D49). */
@@ -97,7 +97,7 @@ export async function answerJson(
   )
 }
 
-/** The reader of a call's usage: that of the upstream that answers (D87). */
+/** The rules of the answering upstream for reading usage (D87). */
 function usageRules({ bounds }: Call, { route }: Reply): UsageRules {
   return {
     reader: readers[route.upstream.usage],
@@ -119,7 +119,7 @@ function unchargedError({ failure }: End): GatewayError {
   }
 }
 
-/** The error for a call that the gateway stopped before there was anything to charge. */
+/** The error for a call that the gateway stopped before there was a charge. */
 export function stoppedError(): GatewayError {
   return new GatewayError("overloaded", {
     message:
@@ -128,8 +128,8 @@ export function stoppedError(): GatewayError {
 }
 
 /**
- * With so many calls in flight, a stream that has come whole leaves in one piece (D32): a stream of 50 events then takes
- * 73 % of the CPU, in 8 interleaved pairs of runs. With fewer calls there is CPU to spare, and the first event need not wait.
+ * From so many calls in flight on, a stream that has arrived whole is sent in one piece (D32), which saves CPU
+ * (docs/performance.md). With fewer calls the first event need not wait.
  */
 const CALLS_FOR_ONE_PIECE = 16
 
@@ -170,7 +170,7 @@ export function drainPolicy(
   })
 }
 
-/** A call as the relay of its stream sees it: the limits of the stream, and what happens to it. */
+/** The options of the relay of a call's stream. */
 function relayOptions(
   { gateway, call, reply, answer_wait, request, answer_memory }: Answering,
   form: EventForm,
@@ -180,7 +180,7 @@ function relayOptions(
   const { config, hidden_output, sockets, memory } = gateway
   /** Milliseconds since its client left, when the provider answered. */
   const { gone_for_ms } = answer_wait
-  /** Called when the client leaves; null while that is not watched. */
+  /** Called when the client leaves; null before `watchClient`. */
   let leave: (() => void) | null = null
   return {
     form,
@@ -229,7 +229,7 @@ function relayOptions(
   } satisfies RelayOptions & { watchClient(left: () => void): void }
 }
 
-/** Removes the upstream's secrets from the bytes of an event (D17). Null if it has some and is too long to replace them in time. */
+/** Removes the upstream's secrets from the bytes of an event (D17). Null if it has some and is too long for that. */
 export function withoutSecret(
   parts: readonly Uint8Array[],
   { secrets }: Pick<Upstream, "secrets">,

@@ -28,7 +28,7 @@ export function answering<Body extends NamedModel>(gateway: Gateway, operation: 
   return ({ request }: { readonly request: Request }) => modelCall(gateway, operation, request)
 }
 
-/** A call takes at least as much of a turn of the event loop as so many bytes of a body (D78). */
+/** Least cost of a call in a turn of the event loop, in bytes of a body (D78). */
 const CALL_BYTES = 2_048
 
 /** Admits, forwards and settles one call. `vendor` is the one in the path of the request (D21). */
@@ -75,7 +75,7 @@ export async function modelCall<Body extends NamedModel>(
   }
   call.trace = trace
   trace?.held(call.hold, call.model.name, operation.name)
-  // One statement may have held many calls, and to print and send a body takes 5 ms for 1 MiB.
+  // One statement may have held many calls, and a large body takes long to print and send.
   if (body_bytes > CALL_BYTES) await accepted.memory.read(body_bytes)
   const { body } = parsed
   const wants = { usage: operation.wantsUsage(body), cost: operation.wantsCost(body) }
@@ -88,7 +88,7 @@ export async function modelCall<Body extends NamedModel>(
   return answerForwarded(asked, accepted, forwarded, wants)
 }
 
-/** Counts a call refused before a hold (D80), for its error's key or owner. Returns the error. */
+/** Counts a call that is refused before its hold (D80). Returns the error. */
 function countRefusal({ ledger }: Gateway, owner: Owner | null, error: unknown): GatewayError {
   const fault = faultOf(error)
   const refusal = { owner: fault.detail.owner ?? owner, code: fault.code }
@@ -97,7 +97,7 @@ function countRefusal({ ledger }: Gateway, owner: Owner | null, error: unknown):
   return fault
 }
 
-/** Sends a request to its provider. Resolves with the head of the answer. */
+/** Sends a parsed request to its providers in turn. Resolves with the head of the answer. */
 async function forwardParsed<Body extends NamedModel>(
   gateway: Gateway,
   operation: OperationOn<Body>,
@@ -114,8 +114,8 @@ async function forwardParsed<Body extends NamedModel>(
 }
 
 /**
- * Answers a call as its provider does. The request's body is not among the parameters: the runtime keeps those of an async
- * function until it returns, but the body's memory is given back once the provider answers (D77).
+ * Answers a call as its provider does. The request's body is no parameter, because the runtime keeps the parameters of
+ * an async function, but the body's memory is freed once the provider answers (D77).
  */
 async function answerForwarded(
   asked: Omit<Answering, "reply">,
@@ -166,7 +166,7 @@ function parseRequest<Body extends NamedModel>(
   return json instanceof Promise ? json.then(read) : read(json)
 }
 
-/** The request as it was measured for the hold, with the upstream's model and the operation's changes. */
+/** The request to the provider: the measured one, with the upstream's name of the model and the operation's changes. */
 function outgoing(
   gateway: Gateway,
   call: Call,
@@ -190,7 +190,10 @@ function outgoing(
   }
 }
 
-/** Shared by calls whose prompts begin alike: session, the client's cache key, or conversation (D82). */
+/**
+ * The affinity of a call: its session, cache key or conversation, which calls with the same beginning of the prompt
+ * share (D82).
+ */
 function affinityOf(passed: Passed | null, texts: FieldTexts): string | null {
   const session = passed?.session?.session_id
   if (session !== undefined && session !== null) return session

@@ -13,7 +13,7 @@ import { exampleOf } from "./reference/example.ts"
 import { answer, compatible, described, type ErrorExample } from "./reference/operation.ts"
 import { READER_ERRORS } from "./reference/routes.ts"
 
-/** Four paths, the same bytes (spec 4.2, D23). Below them each model, also with a slash in its name. */
+/** The model list at four paths (spec 4.2, D23), and below them each model, also with a slash in its name. */
 export function models(gateway: Gateway) {
   const list = async ({ request }: { request: Request }) =>
     answered(request, modelList(await usable(gateway, request)))
@@ -36,7 +36,7 @@ export function models(gateway: Gateway) {
 
 const HIDDEN = { detail: { hide: true } } as const
 
-/** The models that the key of a request can call: of messages with a version header, otherwise of chat (D23). */
+/** The models that the request's key can call: messages models with a version header, otherwise chat models (D23). */
 async function usable(gateway: Gateway, request: Request): Promise<readonly Model[]> {
   const { config, catalog } = gateway
   const versioned = hasVersionHeader(request.headers, config.vendors)

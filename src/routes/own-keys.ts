@@ -29,7 +29,7 @@ import { jsonBody } from "./request-body.ts"
 const BODY_BYTES = 65_536
 /** Maximum number of changes that wait for the ledger at the same time, so that holders do not slow operators. */
 const MAX_WAITING = 4
-/** Each is an entry in the log of changes, and an entry may have 64 KiB. */
+/** Bounded, because each change is an entry of the log, which may have 64 KiB. */
 const MAX_PER_MINUTE = 60
 
 interface Asked {
@@ -51,7 +51,7 @@ export function ownKeys(gateway: Gateway, operators: Operators) {
     const account = await ledger.getAccount(holder.account_id)
     if (account?.may_manage_keys !== true) throw errorOf(REFUSALS.not_allowed)
   }
-  /** One change of an account at a time, because the others would only wait for its lock. */
+  /** Runs one change of an account at a time, because others would only wait for its lock. */
   const inTurn = async (
     { request, route, params: { id } = {}, reader }: Asked,
     change: () => Promise<OwnKeyResult>,
@@ -61,7 +61,7 @@ export function ownKeys(gateway: Gateway, operators: Operators) {
     if (wait_ms > 0) throw tooManyChanges(wait_ms)
     if (changing.has(account_id) || changing.size === MAX_WAITING) throw new LedgerBusy()
     changing.add(account_id)
-    // A change that is not allowed counts too, because it takes one of the few places of all accounts.
+    // A change that is not allowed counts too, because it takes one of the few slots.
     rates.note(account_id, MAX_PER_MINUTE, performance.now())
     try {
       await checkChange(reader)
@@ -144,7 +144,7 @@ export function ownKeys(gateway: Gateway, operators: Operators) {
         response: { 200: answer(NEW_SECRET, CreatedKeyBody, rotated) },
         operationId: "rotateOwnKey",
         summary: "Rotate a key of the account",
-        description: `Gives the key a new secret, if the operator allows it for the account. ${ROTATION_EFFECT} A key can rotate itself, and every key that may do no more than it.`,
+        description: `Gives the key a new secret, if the operator allows it for the account. ${ROTATION_EFFECT} A key can rotate itself, and every key with no more rights than its own.`,
         invalid: "keep_hours",
         errors: [...CHANGE_ERRORS, NO_OWN_KEY],
       }),
@@ -162,7 +162,7 @@ export function ownKeys(gateway: Gateway, operators: Operators) {
         operationId: "revokeOwnKey",
         summary: "Revoke a key of the account",
         description:
-          "Every request that arrives after this response gets a 401, if the operator allows holders to revoke keys. A key can revoke itself, and every key that may do no more than it, but not the last one that works. Revoking a revoked key changes nothing.",
+          "Every request that arrives after this response gets a 401, if the operator allows holders to revoke keys. A key can revoke itself, and every key with no more rights than its own, but not the last active one. Revoking a revoked key changes nothing.",
         errors: [...CHANGE_ERRORS, NO_OWN_KEY],
       }),
     )

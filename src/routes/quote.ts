@@ -62,7 +62,10 @@ async function quoted(gateway: Gateway, request: Request): Promise<QuoteBody> {
   }
 }
 
-/** The hold of a request of any operation, or why it is refused. Throws if it has a fault, or if there is no such model. */
+/**
+ * Reads the hold of a request of any operation, or the reason of its refusal. Throws for an invalid request or an
+ * unknown model.
+ */
 type QuoteReader = (
   body: object,
   headers: Headers,
@@ -153,7 +156,7 @@ function tiersBody({ tiers }: Rate, name: string | null, price_multiplier_bp: nu
   return tiers.map((tier) => pricesBody(tier.price, tier.above_tokens, name, price_multiplier_bp))
 }
 
-/** Why the ledger would not hold for this cost. Throws if the key is limited to other models, like its calls. */
+/** The reason why the ledger would not hold for this cost. Throws if the key is limited to other models. */
 function refusalOf(
   standing: Standing,
   budgets: readonly Budget[],

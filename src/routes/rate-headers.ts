@@ -5,9 +5,9 @@ import type { RateLeft } from "../wire/budget.ts"
 import type { OperationName } from "../wire/call.ts"
 
 /**
- * Headers with the rest of a key's `requests_per_minute` (D85) and of the budgets per minute that a call counts in (D99), named as the API's family
- * names them. Of several limits in one unit, that with the least left. In the messages family the prefix is the vendor of the request's
- * version header. Null without such limits.
+ * Headers with the rest of a key's `requests_per_minute` (D85) and of the call's budgets per minute (D99), under the
+ * names of the API's family. Of several limits in one unit, the one with the least rest. In the messages family the
+ * prefix is the vendor of the request's version header. Null without such limits.
  */
 export function rateHeaders(
   { key_loads, config }: Pick<Gateway, "key_loads" | "config">,

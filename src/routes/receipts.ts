@@ -25,7 +25,7 @@ import { forbidStoring, readQuery } from "./routing.ts"
 
 const readers = new WeakMap<Request, Promise<Standing>>()
 
-/** The key of a request, read once, also if its body is read after it. */
+/** The key of a request, read once for all hooks. */
 export function readerOf(gateway: Gateway, request: Request): Promise<Standing> {
   const known = readers.get(request)
   if (known !== undefined) return known
@@ -160,7 +160,7 @@ export function tooManySums(error: unknown): never {
   throw error instanceof LedgerBusy ? errorOf(BUSY_REPORTS) : error
 }
 
-/** A receipt. Its prices and lines include the price multiplier, unless the operator shows that (D69). */
+/** A receipt. Its prices and lines include the price multiplier, unless the operator shows the multiplier (D69). */
 function receipt(record: CallRecord, show_price_multiplier: boolean): Receipt {
   const { amount_nano, charge_nano, price_multiplier_bp } = record
   const shown_bp = show_price_multiplier ? PAR_BP : (price_multiplier_bp ?? PAR_BP)

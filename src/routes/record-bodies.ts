@@ -54,7 +54,7 @@ import {
 } from "../wire/usage-report.ts"
 import { asMade, type MadeAnswer } from "./list-formats.ts"
 
-/** Records of the ledger as the API shows them to operators and clients: the fields that the schemas name. */
+/** Records of the ledger as bodies of the API, with the fields of their schemas. */
 
 export async function pageBody<Row, Body>({ data, next }: PageOf<Row>, bodyOf: (row: Row) => Body) {
   return { data: await mapInTurns(data, (row) => bodyOf(row)), next }
@@ -95,7 +95,7 @@ function commonOf(key: Key) {
     client_tags: key.ignores_client_tags ? "ignored" : "accepted",
     spending_limit: spending && { amount: printUsd(spending.limit_nano), per: spending.period },
     group: key.group_path,
-    // Of a revoked key no secret works.
+    // No secret of a revoked key works.
     previous_until: key.revoked_at === null ? key.previous_until : null,
   }
 }
@@ -121,7 +121,7 @@ export function raiseBody<Time>({ unit, raised_amount, raised_until }: Raise<Tim
   return { amount: printAmount(unit, BigInt(raised_amount)), until: raised_until }
 }
 
-/** A budget as the keys that it concerns see it. */
+/** A budget as its keys see it. */
 export function ownBudget(budget: Budget): OwnBudget {
   const { unit, amount, spent, held, most_used, period, is_hard } = budget
   return bodyOf(OwnBudget, {
@@ -229,7 +229,7 @@ function askingBody({ key, request_id }: ProviderIds) {
   return { upstream_key: key ?? null, provider_request_id: request_id ?? null }
 }
 
-/** The fields of a charge are null until there is one. */
+/** The fields of a call's outcome; null before its charge. */
 function outcomeOf(call: CallRecord, price: Price, price_multiplier_bp: number) {
   const { amount_nano, charge_nano, basis, ending, failure } = call
   if (charge_nano === null) {
@@ -306,7 +306,7 @@ function priceOf(call: PriceColumns): Price {
   return { ...price, tool_runs: Object.fromEntries(runs) }
 }
 
-/** Reads usage with at most so many groups. */
+/** Reads usage with at most `most` groups. */
 type ReadUsage = (most: number, take: TakeGroups) => Promise<UsageTotals>
 
 /** A usage report for clients (D48). */
@@ -329,7 +329,7 @@ export function operatorUsageReport(
   )
 }
 
-/** The groups with the highest charges and the total. As rows, which have no total, all groups (D105). */
+/** The groups with the highest charges and the total; as rows, all groups without a total (D105). */
 async function reportOf<Sums>(
   range: UsageRange,
   rows: MadeAnswer | null,

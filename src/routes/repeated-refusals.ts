@@ -18,7 +18,7 @@ export class RepeatedRefusals {
 
   /** The answer to a request that repeats a refused one; null for any other. */
   answer(request: Request): Promise<Response> | null {
-    // Most turns refuse nothing, so most requests skip the reading of the head.
+    // Most turns refuse nothing, so most requests need not read the head.
     if (this.#refusals.size === 0 || !mayRepeat(request)) return null
     return this.#refusals.get(headOf(request))?.(request) ?? null
   }

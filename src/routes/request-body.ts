@@ -15,15 +15,15 @@ const STREAMED_BYTES = 1_048_576
 const LINGER_MS = 1_000
 /** Time for a refused body without a length to come whole. */
 const SHORT_MS = 100
-/** The most parts in which it may come. A chunk of one byte is a part, and costs as much as one of 64 KiB. */
+/** Maximum number of its parts, because a chunk of one byte costs as much as one of 64 KiB. */
 const SHORT_PARTS = 256
-/** The bytes as which a part of any length counts: the memory that it takes as a value of its own. */
+/** Least bytes of a part, because each takes memory as a separate value. */
 const LEAST_PART_BYTES = 512
 
 type Decoder = () => Transform
 
 const PART_BYTES = 65_536
-/** The memory of a decoder. Measured: 92 KiB for gzip, with its stream. A body's byte counts as four (D77). */
+/** The memory of a decoder with its stream. A body's byte counts as four (D77). */
 const DECODER_BYTES = 131_072 / COPIES
 /** The largest zstd window that decoders must support (RFC 8878 section 3.1.1.1.2): 8 MiB. */
 const ZSTD_WINDOW_LOG = 23
@@ -125,7 +125,10 @@ function bodyParts(): BodyParts {
   }
 }
 
-/** The same for a body of known length. Each part is copied when it arrives: to join 20 MiB at the end takes 18 ms of one turn. */
+/**
+ * The same for a body of known length. Each part is copied when it arrives, because joining 20 MiB at the end would
+ * block one turn.
+ */
 function sizedBodyParts(length: number): BodyParts {
   const whole = Buffer.allocUnsafeSlow(length)
   let size = 0
@@ -141,7 +144,10 @@ function sizedBodyParts(length: number): BodyParts {
   }
 }
 
-/** Reads a body in parts, by accounts in turn (D78). Of a body of unknown length each part takes its memory as it arrives. */
+/**
+ * Reads a body in parts, with turns of the accounts (D78). Each part of a body of unknown length takes memory as it
+ * arrives.
+ */
 async function readParts(
   request: Request,
   limit_bytes: number,
@@ -172,9 +178,9 @@ async function readParts(
 }
 
 /**
- * The answer to a request with a fault. If a large body was not read to its end, the connection is closed a second later:
- * until then the client can read the answer, and the rest of the body waits in its socket. The runtime would read it all to
- * drop it, however long it is. Without memory for what has come of it (D77), the connection is closed immediately.
+ * The answer to a request with a fault. If a large body was not read to its end, the connection is closed a second
+ * later, because the runtime would read the rest to drop it. Until then the client can read the answer, and the rest of
+ * the body waits in its socket. Without memory for the received part (D77), the connection is closed immediately.
  */
 export async function refusal(request: Request, fault: GatewayError, { memory }: Pick<Gateway, "memory">) {
   const { headers } = request
@@ -210,12 +216,15 @@ export async function refusal(request: Request, fault: GatewayError, { memory }:
   return new Response(lingering, init)
 }
 
-/** Drops what comes of a body until its answer is sent, which may wait for the end of the turn (D111). The runtime would keep it. */
+/**
+ * Drops the received parts of a body until its answer is sent, because the runtime would keep them. The answer may wait
+ * for the end of the turn (D111).
+ */
 function drop({ body }: Request): void {
   if (body !== null && !body.locked) void body.cancel()
 }
 
-/** True if a body without a length comes soon, in few parts, has at most 1 MiB, and there is memory for it. */
+/** True if a body without a length arrives soon, in few parts, with at most 1 MiB, and there is memory for it. */
 async function isShort(request: Request, { unread }: Memory): Promise<boolean> {
   const { headers } = request
   if (headers.has("content-length")) return false
@@ -250,7 +259,7 @@ async function comesSoon(body: ReadableStream<Uint8Array>): Promise<boolean> {
   }
 }
 
-/** The parts of a compressed body. It is decoded as the reader takes it. */
+/** The decoded parts of a compressed body, decoded as the reader takes them. */
 async function* decoded(
   body: AsyncIterable<Uint8Array> | Iterable<Uint8Array>,
   open: Decoder,
@@ -274,14 +283,14 @@ async function* decoded(
   }
 }
 
-/** A part of a decoder, in a buffer that it has for itself: behind a part that does not fill its buffer, the decoder writes on. */
+/** A decoder's part in a buffer of its own, because the decoder writes on into a buffer that is not full. */
 function ownedPart(part: Uint8Array): Uint8Array {
   return part.byteLength === part.buffer.byteLength ? part : new Uint8Array(part)
 }
 
 /**
- * The compressed bytes. They are limited too, because many of them may decode to nothing. Short parts take turns, in which the
- * runtime joins those that follow: each costs the decoder as much as a long one.
+ * The compressed bytes. They are limited too, because many may decode to nothing. Short parts wait for a turn, in which
+ * the runtime joins the following ones, because each part costs the decoder the same.
  */
 async function* encoded(
   body: AsyncIterable<Uint8Array> | Iterable<Uint8Array>,

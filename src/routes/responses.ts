@@ -17,7 +17,7 @@ export function responseCalls(gateway: Gateway) {
     .post("/responses", answers, compatible(creating, "createResponseCompatible"))
 }
 
-/** The provider's answers, described for readers. The bytes pass unchanged, with all further fields (D24). */
+/** Schemas of the provider's answers, for the reference only. The bytes pass unchanged, with all further fields (D24). */
 
 const Usage = open(
   {

@@ -14,7 +14,7 @@ import {
 import { bodyFault, invalidField, queryFault } from "../wire/fault.ts"
 import { printTime } from "../wire/time.ts"
 
-/** The settings of the application. Unknown members are refused instead of dropped. */
+/** The settings of the application. Unknown fields are refused instead of dropped. */
 export const ROUTING = {
   strictPath: true,
   normalize: false,
@@ -22,13 +22,13 @@ export const ROUTING = {
 } as const
 
 /**
- * A hook before validation that parses the query string. A parameter that is given twice is a list, which no schema
- * accepts; Elysia would take the last one. The function does not name `query` in its arguments, because Elysia would
- * then parse it for every route, calls too.
+ * A hook before validation that parses the query string. A repeated parameter is a list, which no schema accepts;
+ * Elysia would take the last one. The arguments do not name `query`, because Elysia would then parse it for every
+ * route.
  */
 export function readQuery({ request }: { request: Request }): { query: unknown } {
   const given = new URL(request.url).searchParams
-  // Of every list, and read after the handler.
+  // A parameter of every list, which is read after the handler.
   given.delete("format")
   const query = [...Map.groupBy(given, ([name]) => name)].map(([name, pairs]) => {
     const values = pairs.map(([, value]) => value)
@@ -85,7 +85,7 @@ function feedGap(reason: FeedGap["reason"]): GatewayError {
     : new GatewayError("invalid_request", { message: UNKNOWN_CURSOR, param: "after" })
 }
 
-/** Up to the end of the hour, sums are all there is. */
+/** The error for a range that needs archived entries. Before the end of that hour only sums exist. */
 function archivedBefore(until: Date): GatewayError {
   const hour = printTime(new Date(Math.ceil(until.getTime() / HOUR_MS) * HOUR_MS))
   return new GatewayError("archived", {
@@ -93,7 +93,7 @@ function archivedBefore(until: Date): GatewayError {
   })
 }
 
-/** A request that does not fit its schema. An answer that does not stays out of the log. */
+/** The error for a request that does not fit its schema. An answer that does not fit is kept out of the log. */
 function misfit({ type, valueError, all }: ValidationError): GatewayError {
   if (type === "params") {
     if (valueError?.path === "/month") return bodyFault(valueError)

@@ -5,10 +5,10 @@ import { Elysia } from "elysia"
 import { GatewayError } from "../errors.ts"
 import { answer, described, text } from "./reference/operation.ts"
 
-/** Asynchronous, because the largest file takes longer than a stream should wait. */
+/** Asynchronous, because the largest file would delay streams. */
 const pack = promisify(gzip)
 
-/** Blobs, because the runtime copies any other body for each answer, and keeps the copy of a client that left until it is collected. */
+/** A file as blobs, because the runtime copies any other body for each answer, and keeps a copy for a client that left. */
 export interface ServedFile {
   readonly whole: Blob
   readonly packed: Blob
@@ -66,7 +66,7 @@ interface ServedPage {
   readonly other_path?: string
   readonly policy: string
   readonly html: () => Promise<ServedFile>
-  /** By the name that a file has below `assets/` of the path. */
+  /** By name below `assets/` of the path. */
   readonly assets: Readonly<Record<string, () => Promise<ServedFile>>>
   readonly operationId: string
   readonly summary: string

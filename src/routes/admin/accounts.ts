@@ -77,7 +77,7 @@ export function accountRoutes({ ledger }: Operators) {
         operationId: "listAccounts",
         summary: "List accounts",
         description:
-          "Lists all accounts, newest first or in the order `sort`, those that `search` finds, or the one with `external_id`. An account whose balance changes between two pages can be missed or come twice when the list is ordered by it.",
+          "Lists accounts, newest first or in the order `sort`: all, those that `search` finds, or the one with `external_id`. In a list by balance, an account whose balance changes between two pages can be missing or listed twice.",
       }),
     )
     .get(
@@ -87,8 +87,7 @@ export function accountRoutes({ ledger }: Operators) {
         response: { 200: answer("The account.", AccountBody) },
         operationId: "getAccount",
         summary: "Get an account",
-        description:
-          "`available` is what new calls can hold: the balance plus the credit limit, minus what open calls hold.",
+        description: "`available` is the balance plus the credit limit, minus the holds of open calls.",
       }),
     )
     .get(
@@ -102,10 +101,7 @@ export function accountRoutes({ ledger }: Operators) {
       ofOne("account", {
         query: BalanceQuery,
         response: {
-          200: answer(
-            "The balance at that time, what open calls held, and what new calls could hold.",
-            BalanceBody,
-          ),
+          200: answer("The balance, the held amount and the available amount at that time.", BalanceBody),
         },
         operationId: "getBalance",
         summary: "Get a past balance",

@@ -21,9 +21,9 @@ import type { Operators } from "./operators.ts"
 /** The shortest time between lines of progress. */
 const LINE_MS = 1_000
 
-/** `/admin/audit`: whether the balances agree with the journal. */
+/** `/admin/audit`: a comparison of the balances with the journal. */
 export function auditRoutes({ ledger, onAudit }: Operators) {
-  /** Ends when nobody waits for it any longer. */
+  /** Ends when nobody waits for it. */
   const audited = async (options: AuditOptions): Promise<AuditBody> => {
     const found = await ledger.audit(options)
     onAudit?.(found)
@@ -52,7 +52,7 @@ export function auditRoutes({ ledger, onAudit }: Operators) {
         operationId: "audit",
         summary: "Audit the ledger",
         description:
-          "Recomputes the balance and the held amount of every account, what every spending limit has counted, and the charge of every call from its tokens and prices. Sealed months count by the sums in their seals. All calls of the other months are read, so run it occasionally, not every second. It takes 55 seconds at most; for more calls than that, follow it with `/admin/audit/progress`.",
+          "Recomputes the balance and the held amount of every account, the counter of every spending limit, and the charge of every call from its tokens and prices. Sealed months count by the sums in their seals. It reads all calls of the other months, so run it occasionally, not every second. It takes 55 seconds at most. If there are more calls, use `/admin/audit/progress`.",
       }),
     )
     .get(
@@ -66,7 +66,7 @@ export function auditRoutes({ ledger, onAudit }: Operators) {
         query: AuditProgressQuery,
         response: {
           200: answer(
-            "Lines of JSON: how far the audit has come, at most one per second. The last line has the result as `audit`, like `GET /admin/audit`, or an `error`.",
+            "Lines of JSON with the progress, at most one per second. The last line has the result as `audit`, like `GET /admin/audit`, or an `error`.",
             text("application/x-ndjson"),
           ),
         },
@@ -92,7 +92,7 @@ export function auditRoutes({ ledger, onAudit }: Operators) {
     )
 }
 
-/** An audit as lines of JSON, from its first slice on. It ends when nobody reads them any longer. */
+/** An audit as lines of JSON, from its first slice on. Ends when nobody reads them. */
 async function linesOf(
   audited: (options: AuditOptions) => Promise<AuditBody>,
   options: Pick<AuditOptions, "actor" | "full" | "share">,

@@ -10,19 +10,19 @@ import type { Operators } from "./operators.ts"
 
 export type SessionRequest = { readonly request: Request }
 
-/** Names of the holder of the configured token: of the gateway's, and of a command that uses the database directly. */
+/** Names for the holder of the gateway's configured token, and for a command that uses the database directly. */
 export const NAMES: readonly string[] = ["configured", "database"]
 
 const actors = new WeakMap<Request, Actor>()
 
-/** Who a request comes from. Only after a hook below has let it in. */
+/** The sender of a request. Call it only after a hook below has let the request in. */
 export function actorOf(request: Request): Actor {
   const actor = actors.get(request)
   if (actor === undefined) throw new Error("the request was not authorized")
   return actor
 }
 
-/** True if a hook has let the request in before: hooks run before the body is read and after. */
+/** True if a hook has already let the request in, because hooks run before and after the body is read. */
 export function isAuthorized(request: Request): boolean {
   return actors.has(request)
 }
@@ -32,7 +32,7 @@ export function authorized(request: Request, actor: Actor): void {
 }
 
 const REASON_HEADER = "x-tollgate-reason"
-/** In the log's column, as in the bodies that have a reason. */
+/** Maximum length of a reason, in the log and in bodies. */
 const REASON_CHARACTERS = 500
 
 /** The reason in the header of a request, percent-encoded UTF-8 or plain; null for none. */

@@ -176,7 +176,7 @@ function checkMinute(per: BudgetPeriod, mode: string | undefined, thresholds: re
   if (thresholds.length > 0) throw invalidField("thresholds", "none for a budget per minute")
 }
 
-/** Each once, ascending. */
+/** The distinct thresholds, ascending. */
 function inOrder(thresholds: readonly number[]): number[] {
   return [...new Set(thresholds)].sort((one, other) => one - other)
 }

@@ -34,7 +34,7 @@ const bodies = new WeakMap<Request, unknown>()
 const running = new WeakMap<Request, (status: number, answer: unknown) => Promise<void>>()
 
 const FORWARDED_CHARACTERS = 200
-/** Longer texts of JSON are left out. */
+/** Longer JSON is left out of an entry. */
 const MAX_CHARACTERS = 64 * 1024
 
 /** Keeps the body of a request for the log. */
@@ -142,7 +142,7 @@ const HIDDEN_FIELDS = ["key", "token", "secret", "end_user"]
 const SECRETS = /\b(tg_live_|tgo_|whsec_)[\w+/=-]+/g
 const HIDDEN = "…"
 
-/** A copy of a JSON value in which secrets are replaced. */
+/** A copy of a JSON value without secrets. */
 function withoutSecrets(value: unknown, admin_token: string | null): unknown {
   if (typeof value === "string") return textWithout(value, admin_token)
   if (Array.isArray(value)) return value.map((one) => withoutSecrets(one, admin_token))

@@ -85,13 +85,13 @@ export function creditRoutes({ ledger }: Operators) {
         operationId: "voidCredit",
         summary: "Void a credit",
         description:
-          "Takes back what is left of a credit. Money that open calls hold can still be spent by them; the rest of it is taken back when they end. A repeat changes nothing.",
+          "Takes back the rest of a credit. Open calls can still spend the money that they hold; what they do not spend is taken back when they end. A repeat changes nothing.",
         invalid: "reason",
       }),
     )
 }
 
-/** The result of a credit. Throws `archived` for a refund of a call that has left the journal (D75). */
+/** The result of a credit. Throws `archived` for a refund of a call in a detached month (D75). */
 async function orArchived(ledger: Operators["ledger"], order: Parameters<typeof ledger.credit>[0]) {
   const result = await ledger.credit(order)
   const archive =

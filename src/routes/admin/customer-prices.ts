@@ -124,7 +124,7 @@ export function checkPrice(
   for (const one of named ?? []) checkKinds(one, prices)
 }
 
-/** A kind without a price in the configuration cannot be used, so that a customer's price for it would mislead. */
+/** Throws for a kind without a configured price, because no request can use it. */
 function checkKinds(model: Model, prices: CustomerPriceTexts): void {
   const { buckets = {}, tool_runs = {} } = model.price
   const { input: _, cached_input: __, output, per_call: ___, tool_run = {}, ...named } = prices

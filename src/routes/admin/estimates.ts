@@ -13,13 +13,13 @@ import { answer } from "../reference/operation.ts"
 import { ofLedger } from "../reference/routes.ts"
 import type { Operators } from "./operators.ts"
 
-/** And if a setting is off by more than this share. */
+/** A setting is suggested if the current one is off by more than this share. */
 const TOLERANCE = 0.1
 const CONFIGURABLE = [0.5, 100] as const
 /** The bytes per token of most texts. */
 const USUAL = [3, 5] as const
 
-/** `/admin/estimates`: what estimates should be (D92). */
+/** `/admin/estimates`: better settings for estimates (D92). */
 export function estimateRoutes({ ledger }: Operators) {
   return new Elysia({ name: "admin-estimates" }).get(
     "/estimates",
@@ -60,9 +60,9 @@ export function estimateBody(sums: EstimateSums): EstimateBody {
 }
 
 /**
- * Some providers send the text of the reasoning, and others only count it. It was sent if the output then has about as many
- * bytes per token as the prompt has, which the same tokenizer made. A prompt that the provider adds to has few, one with files
- * many: then the usual number counts.
+ * Finds out if the provider sends the text of its reasoning or only counts it. It was sent if, with its tokens, the
+ * output has about as many bytes per token as the prompt. If the prompt has an unusual number, because of files or of
+ * text that the provider adds, the usual number counts instead.
  */
 function seenIn(sums: EstimateSums) {
   const { calls, output_bytes, output_tokens, reasoning_tokens, bytes_per_token } = sums
@@ -78,7 +78,7 @@ function seenIn(sums: EstimateSums) {
   }
 }
 
-/** The sentence that says what to write; null if every setting is right enough. The output decides, where there is one. */
+/** The suggested setting, as a sentence; null if every setting is close enough. The output decides, if there is one. */
 function suggestionOf(sums: EstimateSums, seen: ReturnType<typeof seenIn>): string | null {
   const { calls, output_tokens, bytes_per_token, hidden_output } = sums
   const wanted = seen.bytes_per_token ?? seen.prompt_bytes_per_token

@@ -11,7 +11,7 @@ import { ofLedger } from "../reference/routes.ts"
 import { FEED_ARCHIVED } from "../routing.ts"
 import { madeAnswer, type Operators } from "./operators.ts"
 
-/** The interval at which a waiting request asks again. There is no LISTEN through a pooler. */
+/** The interval at which a waiting request polls, because LISTEN does not work through a pooler. */
 const LOOK_MS = 500
 
 /** `/admin/events`: the journal as a feed of events (D96). */

@@ -136,7 +136,7 @@ export function keyRoutes({ ledger }: Operators) {
     )
 }
 
-/** The key that a request asks for, for the ledger, and its new secret. Throws if the expiry or the labels are not valid. */
+/** The requested key, for the ledger, and its new secret. Throws for an invalid expiry or invalid labels. */
 export function newKeyOf(body: Static<typeof NewKey>) {
   const { id, name = null, models = null, expires_at = null, spending_limit = null, group = null } = body
   checkExpiry(expires_at, Date.now())
@@ -151,7 +151,7 @@ export function newSecretOf(id: string, keep_hours = KEEP_HOURS) {
   return { secret, id, keep_hours, hash: hashOf(secret), prefix: prefixOf(secret) }
 }
 
-/** The fields about tags (D94) as the ledger has them; an absent one stays absent. */
+/** The fields about tags (D94) in the ledger's form; an absent one stays absent. */
 function tagRulesIn({ labels, required_tags, client_tags }: Pick<Static<typeof KeyChange>, TagField>) {
   if (labels) checkLabels(labels)
   return {

@@ -89,7 +89,7 @@ export function operatorRoutes({ ledger }: Operators) {
         operationId: "rotateOperator",
         summary: "Make a new token for an operator",
         description:
-          "From then on the token before gets a 401, and sessions of the console that it opened have ended. The role stays; so does the expiry, unless the request has one.",
+          "From then on the previous token gets a 401, and its console sessions have ended. The role stays. So does the expiry, unless the request has one.",
         invalid: "expires_at",
       }),
     )
@@ -121,7 +121,7 @@ export function operatorRoutes({ ledger }: Operators) {
         operationId: "endSessions",
         summary: "End the console's sessions of an operator or a person",
         description:
-          "Every request in one of these sessions gets a 401 from then on, at every gateway. Signing in again is possible: revoke the operator's token, or take the person's role away at the OpenID provider first.",
+          "Every request in one of these sessions gets a 401 from then on, at every gateway. The operator can sign in again: to prevent it, first revoke the token, or remove the person's role at the OpenID provider.",
         invalid: "actor",
       }),
     )
@@ -137,7 +137,7 @@ export function operatorRoutes({ ledger }: Operators) {
         operationId: "listChanges",
         summary: "List the changes of operators",
         description:
-          "Lists the requests of operators that changed something, newest first: who, from where, what, before and after, and why. Entries cannot be changed. An entry is written before its change runs, so a change without an entry does not exist. A reason is the `reason` of the body, or the header `x-tollgate-reason`.",
+          "Lists the requests of operators that changed something, newest first: who, from where, what, before and after, and why. Entries cannot be changed. Each is written before its change runs, so no change is without an entry. A reason is the `reason` of the body, or the header `x-tollgate-reason`.",
       }),
     )
 }

@@ -12,16 +12,16 @@ import type { UpstreamBody } from "../../wire/statistics.ts"
 export interface Operators {
   /** The bearer token of `/admin`; null: there is no `/admin`. */
   readonly admin_token: string | null
-  /** The name of who has that token, in the log. Default: configured. */
+  /** The name of the token's holder in the log. Default: configured. */
   readonly actor?: string
   readonly ledger: OperatorLedger
   readonly limits: Config["limits"]
   readonly memory: Memory
-  /** Of the configuration; null where it is not read, so that the names of models are not checked. */
+  /** The configured models; null without a configuration, so that names of models are not checked. */
   readonly models: Config["models"] | null
   /** The status of the upstreams in each process of this gateway. */
   upstreams(): Promise<readonly UpstreamBody[]>
-  /** True once the gateway drains: nothing waits any longer. */
+  /** True once the gateway drains. Then no request waits. */
   draining?(): boolean
   /** The address that sent a request; null if the connection is over. */
   addressOf?(request: Request): string | null

@@ -20,13 +20,13 @@ import { authorOf } from "./authorize.ts"
 import { checkPrice, PRICE_ERRORS } from "./customer-prices.ts"
 import type { Operators } from "./operators.ts"
 
-/** Less than the deadline of the command line. What is left then is done when the change is sent again. */
+/** Time for changing accounts, less than the deadline of the command line. A repeat of the request changes the rest. */
 const UPDATING_MS = 40_000
 
 /** `/admin/price-lists`: prices that accounts share (D110). */
 export function priceListRoutes({ ledger, models }: Operators) {
   const listOf = async (id: string) => found(await ledger.getPriceList(id), NO_PRICE_LIST)
-  /** Gives the accounts the list as it is now, also if it is changed again meanwhile. */
+  /** Gives the accounts the current list, even if it is changed meanwhile. */
   const update = async (list: PriceListRecord): Promise<void> => {
     const until_ms = performance.now() + UPDATING_MS
     let after: string | null = null
@@ -106,7 +106,7 @@ export function priceListRoutes({ ledger, models }: Operators) {
         operationId: "changePriceList",
         summary: "Change a price list",
         description:
-          "Replaces the prices of the list, from now on, for all accounts that have it now or later. Each account changes in a transaction of its own; what is the same stays. If `pending` in the answer is not 0, or there is no answer, send the change again with the same `id`. Calls in progress keep the price that they were held at. Each change is an entry of the journal.",
+          "Replaces the prices of the list for all accounts that have it now or later. Each account changes in its own transaction; equal prices stay. If `pending` in the response is not 0, or there is no response, send the change again with the same `id`. Calls in progress keep the price that they were held at. Each change is an entry of the journal.",
         invalid: "prices",
       }),
     )
@@ -180,7 +180,7 @@ export function priceListRoutes({ ledger, models }: Operators) {
 
 type RequestedPrice = Pick<NewCustomerPrice, "model" | "price_multiplier" | "prices">
 
-/** The prices of a list as the ledger has them. Throws for a model that is there twice. */
+/** The prices of a list in the ledger's form. Throws for a model that is listed twice. */
 function pricesOf(requested: readonly RequestedPrice[], models: Operators["models"]) {
   const seen = new Set<string | undefined>()
   return requested.map((price) => {

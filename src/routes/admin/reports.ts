@@ -26,7 +26,7 @@ import { answer } from "../reference/operation.ts"
 import { ofLedger } from "../reference/routes.ts"
 import { madeAnswer, type Operators } from "./operators.ts"
 
-/** Reports of a time range (D48, D51, D80, D87, D90, D93). */
+/** The reports on a time range (D48, D51, D80, D87, D90, D93). */
 export function reportRoutes(operators: Operators) {
   const { ledger } = operators
   return new Elysia({ name: "admin-reports" })
@@ -183,7 +183,7 @@ export function reportRoutes(operators: Operators) {
         operationId: "listUsageNotes",
         summary: "List models whose usage was noted",
         description:
-          "Lists the models and upstreams whose recent calls may be charged other than the provider bills them: numbers in the usage that Tollgate does not know, totals that do not add up, implausible usage, kinds without a price, and charges below the provider's own cost.",
+          "Lists the models and upstreams whose recent charges may differ from the provider's bill: numbers in the usage that Tollgate does not know, totals that do not add up, implausible usage, kinds without a price, and charges below the provider's own cost.",
         invalid: "days",
       }),
     )

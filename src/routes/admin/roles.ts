@@ -1,6 +1,9 @@
 import type { Role } from "../../wire/roles.ts"
 
-/** The least role for a route that is no GET (D101) or opens a session (D103); `role` is enough for a body of `fields`. */
+/**
+ * The least role for a route that is no GET (D101) or opens a session (D103). `role` is enough for a body with only
+ * `fields`.
+ */
 interface Rights {
   readonly role: Role
   readonly fields?: readonly string[]
@@ -57,7 +60,7 @@ export const rights: Readonly<Record<string, Rights>> = {
 
 const READING: Rights = { role: "read", is_change: false }
 
-/** The rights that a route needs. Throws for one that is not in the table, so that none is open by mistake. */
+/** The rights that a route needs. Throws for a route that is not in the table, so that no route is open by mistake. */
 export function rightsFor(method: string, route: string): Rights {
   const is_get = method === "GET" || method === "HEAD"
   const found = rights[`${is_get ? "GET" : method} ${route}`]

@@ -27,7 +27,7 @@ const SECURE = "; Secure"
 export function sessionRoutes(operators: Operators, admin_token: string) {
   const { ledger } = operators
   const guard = operatorsOrConsole(operators, admin_token)
-  // It blocks the event loop for a moment, so not in the first request.
+  // Made now, because it would block the event loop during the first request.
   signingKeyOf(admin_token)
   return new Elysia({ name: "admin-session" })
     .onAfterHandle(forbidStoring)
@@ -114,7 +114,7 @@ function isOutside({ name, operator_id }: Actor, { identity_provider = null }: O
   return operator_id === null && name.startsWith(OIDC) && identity_provider === null
 }
 
-/** Opens a session for whom the request comes from, and returns its cookie. */
+/** Opens a session for the sender of the request, and returns its cookie. */
 async function openedSession(
   { ledger }: Operators,
   admin_token: string,
@@ -160,7 +160,7 @@ function signatureOf(random: string, admin_token: string): string {
 
 const signing_keys = new Map<string, Buffer>()
 
-/** A key made of the admin token. Slow, so that nobody who has a session can guess the token by the signature in the cookie. */
+/** A key derived from the admin token. Slow, so that the token cannot be guessed by the signature in a cookie. */
 function signingKeyOf(admin_token: string): Buffer {
   const known = signing_keys.get(admin_token)
   if (known !== undefined) return known
@@ -188,17 +188,23 @@ function cookie(secret: string, last_s: number, secure: string): string {
   return `${SESSION_COOKIE}=${secret}; Path=/admin; Max-Age=${last_s}; HttpOnly; SameSite=Strict${secure}`
 }
 
-/** With the roles' prefix, so that a gateway from before the roles, to which each session is one with all rights, finds no session. */
+/**
+ * The hash of a session's secret, with a prefix: an older gateway, which has no roles, would otherwise give the session
+ * all rights.
+ */
 function hashOf(secret: string, admin_token: string): string {
   return new Bun.CryptoHasher("sha256", signingKeyOf(admin_token)).update(`role ${secret}`).digest("hex")
 }
 
-/** The cookie of a flow. It is sent when the provider sends the browser back, so it is not `SameSite=Strict`. */
+/** The cookie of a sign-in. Not `SameSite=Strict`, because the provider sends the browser back with it. */
 const FLOW_COOKIE = "tollgate_oidc"
 const FLOW_S = 600
-/** The most sign-ins that wait for the provider. Addresses share them (D78), because anyone can send a made-up code. */
+/**
+ * Maximum number of sign-ins that wait for the provider. Addresses share them (D78), because anyone can send an
+ * invented code.
+ */
 const MAX_PENDING = 64
-/** The most failed sign-ins in the log, for the same reason. */
+/** Maximum number of failed sign-ins in the log, for the same reason. */
 const LOGGED_PER_MINUTE = 60
 
 const POLICY = pagePolicy()
@@ -214,10 +220,10 @@ export function oidcRoutes(operators: Operators, admin_token: string, provider: 
   const pending = new FairShare()
   const logged = new LoadRate()
 
-  /** A page for a person, unless the gateway itself failed. */
+  /** The answer to a failed sign-in: a page, unless the gateway itself failed. */
   function refused(error: unknown): Response {
     if (!(error instanceof SignInRefused)) throw error
-    // Everybody can cause a 400, without the provider.
+    // Anyone can cause a 400, without the provider.
     if (error.status !== 400 && logged.wait("", LOGGED_PER_MINUTE, performance.now()) === 0) {
       logged.note("", LOGGED_PER_MINUTE, performance.now())
       signInFailed?.(error.reason)
@@ -245,7 +251,7 @@ export function oidcRoutes(operators: Operators, admin_token: string, provider: 
             Type.Void(),
           ),
           403: answer("A page that says why the provider refused.", PAGE),
-          502: answer("A page that says that the provider did not answer as it must.", PAGE),
+          502: answer("A page that says that the provider did not answer, or not as specified.", PAGE),
         },
         operationId: "beginSignIn",
         tag: "Service",
@@ -278,7 +284,7 @@ export function oidcRoutes(operators: Operators, admin_token: string, provider: 
           303: answer("The console. `Set-Cookie` has the cookie of the session.", Type.Void()),
           400: answer("A page that says that the sign-in was not started in this browser.", PAGE),
           403: answer("A page that says why the provider refused, or that the person has no role.", PAGE),
-          502: answer("A page that says that the provider did not answer as it must.", PAGE),
+          502: answer("A page that says that the provider did not answer, or not as specified.", PAGE),
         },
         operationId: "endSignIn",
         tag: "Service",
@@ -301,7 +307,7 @@ function withoutRole(actor: string, { name: provider }: IdentityProvider): SignI
   return new SignInRefused(403, message, "the person has no role")
 }
 
-/** One sentence, and the way back. */
+/** A page with the error and a link to the console. */
 function refusalPage({ status, message }: SignInRefused): Response {
   const html = `<!doctype html><html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width"><meta name="color-scheme" content="light dark"><title>Not signed in · Tollgate console</title><link rel="stylesheet" href="/console/assets/page.css"></head><body><main class="sign-in"><h1>Not signed in</h1><p role="alert">${Bun.escapeHTML(message)}</p><p><a href="/console">Go to the console</a></p></main></body></html>`
   const headers = {

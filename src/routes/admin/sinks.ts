@@ -103,7 +103,7 @@ export function sinkRoutes({ ledger }: Operators) {
         if (body.token !== undefined && kind === "webhook") throw noSuchField("token")
         if (body.url !== undefined) {
           checkUrl(body.url, allow_private)
-          // The token is sent to the address, and must not be readable for who changes it.
+          // The token is sent to the address, so someone who changes only the address must not receive it.
           if (
             kind !== "webhook" &&
             body.token === undefined &&

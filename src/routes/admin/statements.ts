@@ -67,13 +67,16 @@ export function statementRoutes({ ledger }: Operators) {
         operationId: "getTrialBalance",
         summary: "Get the trial balance",
         description:
-          "Shows the sum of all balances at a moment, and all money that came and went before it. Balances are computed back from the current ones, what came and went is summed from the beginning: both sides are equal in a ledger that matches its journal.",
+          "Shows the sum of all balances at a time, and all money that came and went before it. Balances are computed back from the current ones; what came and went is summed from the beginning. Both sides are equal if the ledger matches its journal.",
         invalid: "at",
       }),
     )
 }
 
-/** Money that came to the balances is a debit, money that went or is left a credit; an amount below 0 is on the other side. */
+/**
+ * The lines of a trial balance. Money that came in is a debit. Money that went out, or is left in the balances, is a
+ * credit. An amount below 0 is on the other side.
+ */
 function trialBalanceBody(at: Date, trial: TrialBalance): TrialBalanceBody {
   const amounts: readonly (readonly [line: string, nano: bigint])[] = [
     ...trial.credits.map(({ kind, amount_nano }) => [kind, amount_nano] as const),

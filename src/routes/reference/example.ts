@@ -8,7 +8,7 @@ export const EXAMPLE_ID = "019f8b1c-6a2e-7000-9c41-2f6d0e5b7a13"
 const TIME = "2026-11-21T09:30:00.000Z"
 const HASH = "9f2c1b7e04d85a36c1f0e9b8a7d6c5b4a3928170f6e5d4c3b2a1908f7e6d5c4b"
 
-/** Values by field name, of which the first that fits the schema is used. Any other field is null if its schema allows it. */
+/** Values by field name. The first that fits the schema is used. Any other field is null if its schema allows it. */
 const VALUES: Readonly<Record<string, readonly unknown[]>> = {
   id: [EXAMPLE_ID],
   account_id: [EXAMPLE_ACCOUNT],

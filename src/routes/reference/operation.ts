@@ -13,7 +13,7 @@ import { EXAMPLE_ID, exampleOf } from "./example.ts"
 /** Keywords that carry the description of an answer and the named examples of a schema. */
 const ANSWER = "x-answer"
 const EXAMPLES = "x-examples"
-/** The extension that carries the body of a request: the plugin would write it under every type that Elysia can parse. */
+/** The extension with the body of a request, because the plugin would repeat it for every type that Elysia can parse. */
 export const BODY = "x-body"
 
 export type Documentation = NonNullable<ElysiaSwaggerConfig["documentation"]>
@@ -62,13 +62,13 @@ export interface RouteDescription {
   readonly description: string
   /** Any one of them is sufficient. Without any, the operation is public. */
   readonly credentials?: readonly CredentialScheme[]
-  /** Headers that the handler checks: Elysia would check them before the key, and read all of every request. */
+  /** Headers that the handler checks, because Elysia would check them before the key. */
   readonly headers?: TObject
   /** The field of the body or the query string that is at fault in the example of `invalid_request`. Default: an unknown parameter. */
   readonly invalid?: string
   /**
-   * The errors of the operation besides those that every route with a body or a query string has; of several with one code the
-   * last one counts. `internal_error` is added, except to those of the service, which touch nothing that could fail.
+   * Errors besides those of every route with a body or a query string. Of several with one code the last one counts.
+   * `internal_error` is added, except to routes of the service, which cannot fail.
    */
   readonly errors?: readonly ErrorExample[]
 }
@@ -93,7 +93,7 @@ export function errorOf({ code, ...detail }: Exclude<ErrorExample, ErrorCode>): 
 
 export const notFound = (message: string) => ({ code: "not_found", message }) as const satisfies ErrorExample
 
-/** The row that was found. Throws the error if there is none. */
+/** The row. Throws the error if it is null. */
 export function found<Row>(row: Row | null, missing: Exclude<ErrorExample, ErrorCode>): Row {
   if (row === null) throw errorOf(missing)
   return row
@@ -102,7 +102,7 @@ export function found<Row>(row: Row | null, missing: Exclude<ErrorExample, Error
 type ChangeResult = { readonly outcome: string }
 type Refusal = ErrorExample | (() => GatewayError)
 
-/** The result of a change that was made. Throws the error of an outcome that is among the refusals. */
+/** The result of a change. Throws the error of its outcome if that is one of the refusals. */
 export function accepted<
   Result extends ChangeResult,
   Given extends { readonly [Name in Result["outcome"]]?: Refusal },
@@ -133,7 +133,7 @@ export const tags = [
 
 export type Tag = (typeof tags)[number]["name"]
 
-/** The hooks of a route: its schemas, and its description made of them. */
+/** The hooks of a route: its schemas, and the description that is made of them. */
 export function described<Route extends RouteDescription & Schemas>(route: Route) {
   const { operationId, tag, summary, description, credentials, headers, invalid, errors, ...schemas } = route
   return { ...schemas, detail: operation(route) }
@@ -149,7 +149,7 @@ export function compatible<Hooks extends { readonly detail: DocumentDecoration }
   }
 }
 
-/** The description of a route. It replaces the parts that the plugin would make of the schemas. */
+/** The description of a route. It replaces the plugin's own. */
 export function operation(route: RouteDescription & Schemas) {
   const { tag, summary, description, operationId, credentials = [] } = route
   const errors = faultsOf(route)
@@ -423,13 +423,13 @@ const ErrorBody: TSchema = Type.Object(
       ),
       limit: someText("The amount of the budget, in its unit (`budget_reached`, `rate_limited`)."),
       spent: someText(
-        "What settled calls count in the budget's current period (`budget_reached`). Of a budget per minute, what calls have taken and has not refilled (`rate_limited`).",
+        "The spending of settled calls in the budget's current period (`budget_reached`). For a budget per minute, the part that calls have taken and that has not refilled (`rate_limited`).",
       ),
       held: someText(
-        "What open calls hold in the budget (`budget_reached`). Of a budget per minute, what is kept for a call that was refused before (`rate_limited`).",
+        "The amount that open calls hold in the budget (`budget_reached`). For a budget per minute, the room that is kept for a call that was refused before (`rate_limited`).",
       ),
       remaining: someText(
-        "What is left of the limit: in USD (`spending_limit_reached`), or in the unit of the budget (`budget_reached`, `rate_limited`).",
+        "The rest of the limit, in USD (`spending_limit_reached`) or in the unit of the budget (`budget_reached`, `rate_limited`).",
       ),
       resets_at: Type.Optional(
         orNull("When the budget's next period begins; null for a total and a minute (`budget_reached`)."),

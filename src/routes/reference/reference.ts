@@ -68,7 +68,7 @@ function load(file: string, type: string): Promise<ServedFile> {
   return loadFile(import.meta.resolve(file), type)
 }
 
-/** The Swagger plugin. Its page loads a script from another host, so it gets the address of ours. */
+/** The Swagger plugin. Its own page loads a script from another host, so it gets the address of our page. */
 function openApi(models: () => readonly Model[]) {
   let finished: { readonly models: readonly Model[]; readonly file: Promise<ServedFile> } | undefined
   return new Elysia({ name: "openapi" })
@@ -78,7 +78,7 @@ function openApi(models: () => readonly Model[]) {
     })
     .onAfterHandle(async ({ request, responseValue }) => {
       if (!isObject(responseValue) || responseValue instanceof Response) return undefined
-      // To make the document and to print it each take 30 ms.
+      // Making the document and printing it are long pieces of work.
       await nextTurn()
       const configured = models()
       const text = printed(responseValue, configured)
@@ -91,7 +91,7 @@ function openApi(models: () => readonly Model[]) {
     .use(swagger({ path: "/docs", specPath: DOCUMENT, documentation, excludeStaticFile: false }))
 }
 
-/** The model whose first operation this is, else one that also offers it. */
+/** The model whose first operation this is, otherwise one that offers it. */
 function modelFor(operation: OperationName, models: readonly Model[]): Model | undefined {
   const own = models.find(({ operations }) => operations[0] === operation)
   return own ?? models.find(({ operations }) => operations.includes(operation))
@@ -123,7 +123,7 @@ function withRoles({ paths, ...document }: JsonObject): JsonObject {
 const noRole = (least: Role) =>
   ({ code: "role_required", message: roleWords(least, "read") }) satisfies ErrorExample
 
-/** The document as text. Examples name configured models, and a request has the body that its route describes. */
+/** The document as text. Its examples name configured models. */
 function printed(document: JsonObject, models: readonly Model[]): string {
   const names = new Map(
     EXAMPLES.map(([operation, name]) => [name, modelFor(operation, models)?.name ?? name]),
@@ -136,7 +136,7 @@ function printed(document: JsonObject, models: readonly Model[]): string {
   })
 }
 
-/** The reference page shows a document of 3.1 in twice the time. */
+/** The reference page takes twice as long to show a document of 3.1. */
 const VERSION = "3.0.3"
 
 /** Described here because the plugin leaves out its own route. */
@@ -212,8 +212,8 @@ ${errorTable()}
 }
 
 /**
- * A replacer for `JSON.stringify` that prints a TypeBox schema (JSON Schema, draft 7) in OpenAPI 3.0's dialect, which has no
- * `const`, no type `null`, one `example`, and only flags for exclusive bounds. Words for error messages are left out.
+ * A replacer for `JSON.stringify` that prints a TypeBox schema (JSON Schema, draft 7) for OpenAPI 3.0, which has no
+ * `const`, no type `null`, one `example`, and flags for exclusive bounds. Texts for error messages are left out.
  */
 function inDialect(key: string, value: unknown): unknown {
   return key === EXPECTED ? undefined : isObject(value) ? translated(value) : value

@@ -52,7 +52,7 @@ export const NO_CALL = notFound("No call has this id.")
 export const NO_SINK = notFound("No sink has this id.")
 export const NO_OPERATOR = notFound("No operator has this id, or its token is revoked.")
 
-/** The section of each kind of resource in the reference, and the error if there is none with an id. */
+/** The section of each kind of resource in the reference, and the error for an unknown id. */
 const resources = {
   account: ["Accounts", NO_ACCOUNT],
   key: ["Accounts", NO_KEY],
@@ -65,7 +65,7 @@ const resources = {
   operator: ["Operators", NO_OPERATOR],
 } as const
 
-/** A route with the id of a resource in its path, and the error if there is none. */
+/** A route with the id of a resource in its path, and the error for an unknown id. */
 export function ofOne<Route extends Untagged>(what: keyof typeof resources, route: Route) {
   const [tag, missing] = resources[what]
   const errors = [missing, ...(route.errors ?? [])]
