@@ -2,7 +2,7 @@
 
 type Plain = "input" | "cached_input" | "output"
 type ChargeUnit = "token" | "search" | "page" | "run" | "call"
-/** The part of a call that can be charged at a kind's price, and so holds it (D12). */
+/** The part of a call for which a kind's price is held, because it may be charged at it (D12). */
 type HeldFor = "text" | "image" | "audio" | "output" | "request"
 
 interface KindRow {
@@ -11,7 +11,7 @@ interface KindRow {
   /** Default: token. */
   readonly unit?: ChargeUnit
   readonly held_for: HeldFor
-  /** The kind whose price it has if it has none; without it, it must be priced (D60). */
+  /** The kind whose price applies if it has none. Without `otherwise` it must have a price (D60). */
   readonly otherwise?: string
   /** For a receipt. */
   readonly label: string
