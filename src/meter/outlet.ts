@@ -74,7 +74,7 @@ export class Outlet {
     })
   }
 
-  /** The bytes that are sent, as they come. Only for the server, which keeps no view of what is written to it. */
+  /** The body as a stream. Only for the server, which keeps no view of written bytes. */
   stream(): ReadableStream<Uint8Array> {
     return new ReadableStream<Uint8Array>({
       type: "direct",

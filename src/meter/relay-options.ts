@@ -68,7 +68,7 @@ export interface RelayOptions extends UsageWishes {
   readonly total_ms: number
   /** The time to read on for the usage once the client has left (D9); null to stop. It may grow. */
   readonly drain_ms: number | null
-  /** Settles what was delivered, once. Resolves when the last byte may be sent (D32: settle before the last byte). */
+  /** Settles the call, once. Resolves with the charge when the last byte may be sent (D32). */
   settle(evidence: StreamEvidence): Promise<bigint>
   /** Resolves when the relay may handle so many bytes, or without `bytes` the work of a whole turn (D78); null if now. */
   turn(bytes?: number): Promise<void> | null

@@ -14,7 +14,7 @@ const PART_BYTES = 2_048
 /** Maximum number of events, and of parsed bytes, in one turn of the event loop. */
 const TURN_EVENTS = 4_096
 const TURN_PARSED_BYTES = 65_536
-/** A larger event is parsed in turns of its own (D41). */
+/** A larger event is parsed in separate turns (D41). */
 const LARGE_EVENT_BYTES = 262_144
 
 /** A comment that sends the headers before the provider's first event. */

@@ -137,7 +137,7 @@ export function makeAnswer(format: keyof typeof MADE, { signal }: Request, memor
   return {
     write,
     drop,
-    /** Adds rows. Those of the first time have all columns, whose names are the first line of CSV. */
+    /** Adds rows. The first ones must have all columns, whose names are the first line of CSV. */
     async add(rows: readonly object[]): Promise<void> {
       if (format === "csv" && columns === null) {
         const names = csvColumns()

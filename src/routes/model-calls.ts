@@ -144,7 +144,7 @@ async function answerForwarded(
   }
 }
 
-/** Reads the body of a call, and what is forwarded of its headers. Throws the first fault in the order of D30. */
+/** Reads the body of a call, and its forwarded headers. Throws the first fault in the order of D30. */
 function parseRequest<Body extends NamedModel>(
   { config }: Gateway,
   operation: OperationOn<Body>,

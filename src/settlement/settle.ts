@@ -23,7 +23,7 @@ interface Settlement {
 
 export type OnSettled = (call: Call, end: End) => void
 
-/** Settles a call by what was delivered (rules 1-6). A call ends once: a second settlement is a broken invariant. */
+/** Settles a call by its evidence (rules 1-6). A call ends once, so a second settlement is a broken invariant. */
 export function settle(ledger: CallLedger, call: Call, evidence: Evidence, onSettled: OnSettled): Settlement {
   const verdict = decide(evidence, termsOf(call))
   const { charge_nano, usage, notes, terms_id } = priced(call, verdict, evidence)

@@ -124,7 +124,7 @@ export interface Outgoing {
   readonly stream: boolean
   /** The JSON text to send, in parts, with the upstream's own name of the model and its changes. */
   body(route: Route): readonly string[]
-  /** The version headers of a messages-style call, else null. */
+  /** The version headers of a call of the messages family; otherwise null. */
   readonly headers: Readonly<Record<string, string>> | null
   /** The client's answer when the provider refuses (D17). */
   readonly refusals: RefusalForm

@@ -3,7 +3,7 @@ import type { UsageReading } from "../wire/usage.ts"
 
 /** The models that may generate hidden output, which is reasoning (D9). */
 export class HiddenOutput {
-  /** Models whose usage has counted reasoning in this process. At most as many as were ever configured. */
+  /** Models whose usage has counted reasoning in this process. Bounded by the models that were ever configured. */
   readonly #reported = new Set<string>()
 
   /** Reads a model's usage. Returns whether it counts reasoning. */

@@ -192,11 +192,11 @@ export const countersInWindow = sql.raw(
 )
 
 /**
- * Counts ended calls at their charge instead of their hold, in the budgets in whose current window they were held, and writes the
- * thresholds that this reaches. A restored hold (D73) may be the first of a window, which then begins, or of a member. An old counter
- * of a member may be gone. Follows the CTEs `changed` and `payers`, as `countSpending` does; `changed` also has `group_path`,
- * `labels_id`, `held_terms_id`, and the tokens and requests that are `paid_…` and `freed_…`. An account whose budgets were changed
- * after the statement's snapshot is `is_stale` in `payers`, and must not be in `changed`.
+ * Counts ended calls at their charge instead of their hold, in the budgets in whose current window they were held, and
+ * records the thresholds that are reached. A restored hold (D73) may begin a window or add a member. The counter of a
+ * member may already be deleted. Follows the CTEs `changed` and `payers`, like `countSpending`; `changed` also has
+ * `group_path`, `labels_id`, `held_terms_id`, and tokens and requests as `paid_…` and `freed_…`. An account whose
+ * budgets were changed after the statement's snapshot is `is_stale` in `payers`, and must not be in `changed`.
  */
 export const countBudgets = sql`matched AS MATERIALIZED (
   SELECT ${b.id}, ${member} AS member, s.held_at, s.freed_requests < 0 AS is_restored,

@@ -22,7 +22,10 @@ export function holdsAt(price: TimedColumns, moment: SQL): SQL {
     AND ${isOpenAt(price, moment)}`
 }
 
-/** True for a price that no operator has ended by then. `OFFSET 0` keeps it a look-up by index: a join could compare each price with each end. */
+/**
+ * True for a price that no operator has ended by then. `OFFSET 0` keeps the look-up by index, because a join could
+ * compare each price with each end.
+ */
 export function isOpenAt(price: TimedColumns, moment: SQL): SQL {
   return sql`NOT EXISTS (SELECT FROM ${customer_prices} ${q} WHERE ${q.ended_id} = ${price.id} AND ${q.from_at} <= ${moment} OFFSET 0)`
 }

@@ -11,11 +11,11 @@ import { grant_entries, grant_pins, grants } from "../schema/grants.ts"
 import { accounts } from "../schema/tables.ts"
 
 /**
- * Credit grants (D95). An account's balance is one number, and its calls do not name grants. Only where the grants change is
- * computed what they have left: a start, an expiry, a void, a new credit. Functions in the database do that under the account's
- * lock (`drizzle/…_credit_grants.sql`): `settle_grants` draws what was spent since the change before, in the draw-down order, and
- * `change_grants` applies what is due. No statement moves money of an account with a due change: the lean ones leave the account
- * out, and the exact ones return `grants_due`, so that the change is made first.
+ * Credit grants (D95). An account's balance is one number, and its calls do not name grants. The rest of each grant is
+ * computed only when grants change: at a start, an expiry, a void or a new credit. Functions in the database do that
+ * under the account's lock (`drizzle/…_credit_grants.sql`): `settle_grants` draws the spending since the last change, in
+ * the draw-down order, and `change_grants` applies due changes. No statement moves money of an account with a due
+ * change: the lean ones skip the account, and the exact ones return `grants_due`, so that the change is made first.
  */
 
 /** The amount that new calls of the account `a` can hold: the balance and the credit limit, less the open holds. */

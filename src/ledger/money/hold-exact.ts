@@ -100,21 +100,24 @@ const requested_columns = batch.columns.filter(
 const columns = [...requested_columns, holds.group_path, holds.amount_nano]
 
 /**
- * Holds what fits, and says why the rest does not. `available` and the price multiplier are read from the locked, newest
- * version of the account, which nobody changes until the commit. Calls are admitted in ascending order of their amounts, so that
- * nothing is refused that would have fitted. A call takes its amount from the balance, from the limit of its key (D42) and from
- * each budget that it counts in (D97), or from none of them: `admitted` does this over an array of what is left of each. A budget per
- * minute that keeps room for a refused call has a second item, for all calls of other amounts (D99).
- * Accounts are locked in the order of their ids, then counters of budgets, then keys of accounts with spending limits, in theirs.
- * An account whose budgets or customer prices were changed after the snapshot is retried. A call must name the terms of the customer
- * price that holds now, or of the configuration if there is none (D100); terms without a row, which a standby may have lost, are refused. Every period that a call counts in is that of one moment of
- * its account, which is never before the newest period that was seen. The primary key decides which call takes an `Idempotency-Key`.
- * A hold that lost its key to another statement has taken its amount, so a neighbour that did not fit beside it is retried (D43). The
- * divisions fail if a row was lost.
- * Its plan is kept, like that of `endExact`, because planning each batch costs much and grows with the months. A plan that was
- * made for small tables must not read all of them once they have grown. So each UPDATE also has `id = ANY (ARRAY(…))`, which
- * uses the primary key, and `claimed_at + …` keeps the plan off the index of `claimed_at`, by which it would read all claims of
- * a day.
+ * Makes the holds that fit, and says why the others do not.
+ *
+ * - `available` and the price multiplier are read from the locked, newest version of the account.
+ * - Calls are admitted in ascending order of their amounts, so that no call is refused that would have fitted.
+ * - A call takes its amount from the balance, from the limit of its key (D42) and from each budget that it counts in
+ *   (D97), or from none of them. `admitted` computes this over an array with the rest of each. A budget per minute that
+ *   keeps room for a refused call has a second item, for all calls of other amounts (D99).
+ * - Locks are taken in the order of ids: accounts, then counters of budgets, then keys with spending limits.
+ * - An account whose budgets or customer prices were changed after the snapshot is retried.
+ * - A call must name the terms of the customer price that applies now, or of the configuration (D100). Terms without a
+ *   row, which a standby may have lost, are refused.
+ * - All periods of a call are those of one time of its account, which never goes back.
+ * - The primary key decides which call takes an `Idempotency-Key`. A hold that lost its key to another statement has
+ *   taken its amount, so a call that did not fit beside it is retried (D43).
+ * - The divisions fail if a row was lost.
+ * - The plan is kept, like that of `endExact`, because planning each batch costs much and grows with the months. A plan
+ *   for small tables must not read all of them once they have grown. So each UPDATE also has `id = ANY (ARRAY(…))`,
+ *   which uses the primary key, and `claimed_at + …` keeps the plan off the index of `claimed_at`.
  */
 export const holdExact = statement(
   "hold",

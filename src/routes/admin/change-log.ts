@@ -30,7 +30,7 @@ interface ChangeRequest {
 
 /** Bodies as they were sent, without secrets; a validated body has amounts and times, not their texts. */
 const bodies = new WeakMap<Request, unknown>()
-/** Functions that end the entry of a request whose change runs. */
+/** By request, the function that ends its entry. */
 const running = new WeakMap<Request, (status: number, answer: unknown) => Promise<void>>()
 
 const FORWARDED_CHARACTERS = 200

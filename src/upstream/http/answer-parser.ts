@@ -118,7 +118,7 @@ export function fieldsIn(head: string): readonly number[] {
 
 export interface AnswerSink {
   head(head: AnswerHead): void
-  /** Bytes of the body, in a buffer of their own, which the sink may keep, change and free. */
+  /** Called with bytes of the body, in a buffer that the sink may keep, change and free. */
   body(bytes: Uint8Array): void
   /**
    * Called when the answer is complete. `reusable`: its connection takes another request, for `keep_s` seconds unless
