@@ -1,5 +1,14 @@
 import type { Credential, Model, Route } from "../config/config.ts"
 
+/** The parts of a request that decide which upstreams and keys it is sent to. */
+export interface Asking {
+  readonly account_id: string
+  /** Calls with the same affinity go to the same upstream and key, if there is a choice (D82); null for none. */
+  readonly affinity: string | null
+  /** Below the upstream's `base_url`, with its query: `/chat/completions`. */
+  readonly path: string
+}
+
 export interface Candidate {
   readonly route: Route
   readonly key: Credential
@@ -14,6 +23,8 @@ type CooldownReason = "rate_limited" | "refused"
 interface Cooldown {
   readonly reason: CooldownReason
   readonly until_ms: number
+  /** The account whose calls were refused; null for several. Others may use the key, as one's request may be the cause. */
+  readonly account_id: string | null
 }
 
 /**
@@ -22,7 +33,7 @@ interface Cooldown {
  */
 export class KeyCooldowns {
   readonly #refused = new WeakMap<Credential, Cooldown>()
-  /** By the upstream's name of the model, because providers limit the rate of each model. */
+  /** By the path and the upstream's name of the model: providers limit the rate of each, and token counts by themselves. */
   readonly #limited = new WeakMap<Credential, Map<string, Cooldown>>()
   readonly #now_ms: () => number
 
@@ -31,25 +42,31 @@ export class KeyCooldowns {
   }
 
   /** Called when the provider allows no more calls of this model for `cooldown_ms`. */
-  noteLimited({ route, key }: Candidate, cooldown_ms: number): void {
+  noteLimited({ route, key }: Candidate, { account_id, path }: Asking, cooldown_ms: number): void {
     const of_key = this.#limited.get(key) ?? new Map<string, Cooldown>()
-    this.#limited.set(key, of_key.set(route.model, this.#startCooldown("rate_limited", cooldown_ms)))
+    this.#limited.set(key, of_key)
+    const limit = limitOf(route, path)
+    of_key.set(limit, this.#startCooldown("rate_limited", cooldown_ms, account_id, of_key.get(limit)))
   }
 
   /** Called when the provider refuses the key, or its account at the provider is empty. */
-  noteRefused({ key }: Candidate): void {
-    this.#refused.set(key, this.#startCooldown("refused", REFUSED_MS))
+  noteRefused({ key }: Candidate, { account_id }: Asking): void {
+    this.#refused.set(key, this.#startCooldown("refused", REFUSED_MS, account_id, this.#refused.get(key)))
   }
 
   clearRefusal({ key }: Candidate): void {
     this.#refused.delete(key)
   }
 
-  isCoolingDown({ route, key }: Candidate): boolean {
-    return this.#isActive(this.#refused.get(key)) || this.#isActive(this.#limited.get(key)?.get(route.model))
+  /** True if calls of the account should not use the key now. */
+  isCoolingDown({ route, key }: Candidate, { account_id, path }: Asking): boolean {
+    return [this.#refused.get(key), this.#limited.get(key)?.get(limitOf(route, path))].some(
+      (cooldown) =>
+        this.#isActive(cooldown) && (cooldown.account_id === null || cooldown.account_id === account_id),
+    )
   }
 
-  /** The reason of a key's cooldown for some model, and the time left; null if it has none. */
+  /** The reason of a key's cooldown for some model and account, and the time left; null if it has none. */
   status(key: Credential): { readonly reason: CooldownReason; readonly remaining_ms: number } | null {
     const all = [this.#refused.get(key), ...(this.#limited.get(key)?.values() ?? [])]
     const cooldown = all.filter((one) => one !== undefined).find((one) => this.#isActive(one))
@@ -58,14 +75,23 @@ export class KeyCooldowns {
       : { reason: cooldown.reason, remaining_ms: Math.round(cooldown.until_ms - this.#now_ms()) }
   }
 
-  #startCooldown(reason: CooldownReason, cooldown_ms: number): Cooldown {
-    return { reason, until_ms: this.#now_ms() + cooldown_ms }
+  #startCooldown(
+    reason: CooldownReason,
+    cooldown_ms: number,
+    account_id: string,
+    last: Cooldown | undefined,
+  ): Cooldown {
+    const is_shared = this.#isActive(last) && last.account_id !== account_id
+    return { reason, until_ms: this.#now_ms() + cooldown_ms, account_id: is_shared ? null : account_id }
   }
 
-  #isActive(cooldown: Cooldown | undefined): boolean {
+  #isActive(cooldown: Cooldown | undefined): cooldown is Cooldown {
     return cooldown !== undefined && this.#now_ms() < cooldown.until_ms
   }
 }
+
+/** A limit of a provider, by the path without its query, which clients choose. */
+const limitOf = ({ model }: Route, path: string) => `${path.split("?", 1)[0]} ${model}`
 
 /** Bounded, because it is hashed for every upstream and key and a client may send 20 MiB. */
 const MAX_AFFINITY_CHARACTERS = 1_024
@@ -74,12 +100,12 @@ const only = new WeakMap<Model["routes"], readonly Candidate[]>()
 
 /**
  * The upstreams and keys of a model in the order in which a call tries them (D82): by priority, then at random by
- * weight. Calls with the same `affinity_key` get the same order, so that the provider's prompt cache serves them. Keys
- * in a cooldown are left out, unless all are.
+ * weight. Calls with the same `affinity` get the same order, so that the provider's prompt cache serves them. Keys
+ * in a cooldown for the account are left out, unless all are.
  */
 export function candidatesOf(
   routes: Model["routes"],
-  affinity_key: string | null,
+  asking: Asking,
   cooldowns: KeyCooldowns,
 ): readonly Candidate[] {
   const known = only.get(routes)
@@ -90,14 +116,14 @@ export function candidatesOf(
     only.set(routes, candidates)
     return candidates
   }
-  const affinity = affinity_key?.slice(0, MAX_AFFINITY_CHARACTERS) ?? null
+  const affinity = asking.affinity?.slice(0, MAX_AFFINITY_CHARACTERS) ?? null
   const chance = affinity === null ? Math.random : null
   const all = byWeight(routes, ({ upstream, model }) => `${upstream.name}/${model}`, affinity, chance)
     .toSorted((one, other) => one.priority - other.priority)
     .flatMap((route) =>
       byWeight(route.upstream.keys, ({ name }) => name, affinity, chance).map((key) => ({ route, key })),
     )
-  const ready = all.filter((candidate) => !cooldowns.isCoolingDown(candidate))
+  const ready = all.filter((candidate) => !cooldowns.isCoolingDown(candidate, asking))
   return ready.length > 0 ? ready : all
 }
 

@@ -5,7 +5,7 @@ import type { ErrorMeaning } from "../presets/preset.ts"
 import type { LostAttempt, ProviderIds } from "../wire/call.ts"
 import type { TraceHeaders } from "../wire/trace-context.ts"
 import { isJudgedByBody, isPage, meaningOf, retryDelayOf } from "./account-errors.ts"
-import { type Candidate, candidatesOf } from "./candidates.ts"
+import { type Asking, type Candidate, candidatesOf } from "./candidates.ts"
 import type { AttemptResult, CircuitBreakers } from "./circuit-breakers.ts"
 import { decoded } from "./decoded.ts"
 import { providerRequestId, requestHeaders, retryAfter, wholeSeconds } from "./headers.ts"
@@ -41,7 +41,7 @@ export async function forward(
   let last_failure: FailedAttempt | null = null
   /** The route whose failure was not about its key. */
   let failed_route: Route | null = null
-  for (const candidate of candidatesOf(routes, outgoing.affinity, breakers.cooldowns)) {
+  for (const candidate of candidatesOf(routes, outgoing, breakers.cooldowns)) {
     const { route } = candidate
     if (route === failed_route || (last_failure !== null && leftMs(route.upstream, began_ms) <= 0)) continue
     const report = breakers.tryAcquire(route.upstream.name, outgoing.account_id)
@@ -75,9 +75,9 @@ export async function forward(
     last_failure = result
     if (!result.is_retryable) break
     if (result.key_verdict === null) failed_route = route
-    else if (result.key_verdict === "refused") breakers.cooldowns.noteRefused(candidate)
+    else if (result.key_verdict === "refused") breakers.cooldowns.noteRefused(candidate, outgoing)
     else if (result.key_verdict.limited_ms > 0)
-      breakers.cooldowns.noteLimited(candidate, result.key_verdict.limited_ms)
+      breakers.cooldowns.noteLimited(candidate, outgoing, result.key_verdict.limited_ms)
   }
   if (last_failure === null)
     throw new GatewayError("upstream_unavailable", { cause: "every breaker is open" })
@@ -113,14 +113,8 @@ function attemptResultOf({ outcome, key_verdict }: FailedAttempt): AttemptResult
   return outcome < 500 ? "answered" : "failed"
 }
 
-export interface Outgoing {
+export interface Outgoing extends Asking {
   readonly request_id: string
-  /** For the circuit breaker (D33). */
-  readonly account_id: string
-  /** Calls with the same affinity go to the same upstream and key, if there is a choice (D82); null for none. */
-  readonly affinity: string | null
-  /** Below the upstream's `base_url`, with its query: `/chat/completions`. */
-  readonly path: string
   readonly stream: boolean
   /** The JSON text to send, in parts, with the upstream's own name of the model and its changes. */
   body(route: Route): readonly string[]

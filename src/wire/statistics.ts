@@ -171,7 +171,7 @@ export const UpstreamBody = resource({
         name: text("The name in the configuration; empty for the only key."),
         state: choice(
           ["ready", "rate_limited", "refused"],
-          "`rate_limited`: the provider limited the rate of a model. `refused`: the provider refused the key, or the account behind it is empty. Such a key is asked only if no other is ready.",
+          "`rate_limited`: the provider limited the rate of a model. `refused`: the provider refused the key, or the account behind it is empty. Such a key is asked only if no other is ready, and by all accounts but the refused one until a second is refused.",
         ),
         rests_ms: nullable(Type.Integer(), "Milliseconds until it is asked again; null if it is ready."),
       }),

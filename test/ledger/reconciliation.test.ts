@@ -73,7 +73,6 @@ test("D98 calls count when they ended, with their final tokens; those that a pro
   }
   const of_key = { ...row(0, "a", 1), attempts: 1 }
   const ten = { ...row(1, null, 1), boundary: sums(1) }
-  expect(new Set(found)).toEqual(new Set([nine, of_key, ten]))
 
   const days = await reconciled(db.database.operators, { ...range, step_ms: 24 * HOUR_MS })
   expect(days.map(({ from, calls }) => [from.toISOString(), calls])).toEqual([
@@ -92,4 +91,8 @@ test("D98 calls count when they ended, with their final tokens; those that a pro
     },
     ten,
   ])
+  const of_other = { ...nine, model: "another" }
+  const in_order = [of_other, of_key, nine, ten]
+  expect(await addReconciled([[nine, ten], [of_other], [of_key]])).toEqual(in_order)
+  expect(found).toEqual([of_key, nine, ten])
 })

@@ -4,7 +4,7 @@ import { anyErrors } from "../../src/presets/presets.ts"
 import { meaningOf } from "../../src/upstream/account-errors.ts"
 import { candidatesOf, KeyCooldowns } from "../../src/upstream/candidates.ts"
 import { CircuitBreakers } from "../../src/upstream/circuit-breakers.ts"
-import type { Attempts } from "../../src/upstream/forward.ts"
+import type { Attempts, Outgoing } from "../../src/upstream/forward.ts"
 import { json, type Script } from "../support/provider.ts"
 import { anUpstream } from "../support/upstream.ts"
 import { answers, failure, first, newProviders, routes, second, send, textOf, upstream } from "./calling.ts"
@@ -32,17 +32,25 @@ const shown = () => first.requests.map(({ headers }) => headers.authorization?.r
 /** Two keys, of which this affinity prefers `a`. */
 const AFFINITY = "session-2"
 const two = (...others: Upstream[]) => routes(upstream(first.url, { keys: [key("a"), key("b")] }), ...others)
+const asking = (affinity: string | null) => ({ affinity, account_id: "one", path: "/" })
 const backup = () => upstream(second.url, { name: "second" })
 
-async function call(to: readonly [Route, ...Route[]] = two(), seen: (string | null)[] = []): Promise<string> {
+async function call(
+  to: readonly [Route, ...Route[]] = two(),
+  seen: (string | null)[] = [],
+  overrides: Partial<Outgoing> = {},
+): Promise<string> {
   const attempts: Attempts = { attempted: (_upstream, _outcome, _ms, fault) => void seen.push(fault) }
-  const reply = await send(to, { affinity: AFFINITY }, breakers, attempts)
+  const reply = await send(to, { affinity: AFFINITY, ...overrides }, breakers, attempts)
   await textOf(reply.body)
   return reply.route.upstream.name
 }
 
 test("D82 the affinity of these tests prefers the first key", () => {
-  expect(candidatesOf(two(), AFFINITY, breakers.cooldowns).map(({ key }) => key.name)).toEqual(["a", "b"])
+  expect(candidatesOf(two(), asking(AFFINITY), breakers.cooldowns).map(({ key }) => key.name)).toEqual([
+    "a",
+    "b",
+  ])
 })
 
 describe("D82 a key that the provider refuses is out for a minute, and the next one is asked in the same call", () => {
@@ -114,7 +122,7 @@ test("D82 a page of a firewall, which a client's words can cause, goes to the ne
 })
 
 describe("D82 a key with 429 rests for its Retry-After", () => {
-  test("for the model alone, and the next key is asked in the same call", async () => {
+  test("for the model and the path alone, and the next key is asked in the same call", async () => {
     first.reply(byKey({ a: json(429, {}, { "retry-after": "20" }) }))
     const to = two()
     await call(to)
@@ -122,10 +130,11 @@ describe("D82 a key with 429 rests for its Retry-After", () => {
     expect(shown()).toEqual(["a", "b", "b"])
     const [route] = to
     await call([{ ...route, model: "another" }])
-    expect(shown().slice(3)).toEqual(["a", "b"])
+    await call(to, [], { path: "/v1/messages/count_tokens?beta=true" })
+    expect(shown().slice(3)).toEqual(["a", "b", "a", "b"])
     now_ms += 20_000
     await call(to)
-    expect(shown().slice(5)).toEqual(["a", "b"])
+    expect(shown().slice(7)).toEqual(["a", "b"])
   })
 
   test("or for the wait that Gemini names in the body, which the client is told too (D17)", async () => {
@@ -155,6 +164,40 @@ describe("D82 a key with 429 rests for its Retry-After", () => {
     const to = routes(upstream(first.url))
     for (let times = 0; times < 2; times++) expect((await failure(call(to))).status).toBe(429)
     expect(first.requests).toHaveLength(2)
+  })
+})
+
+describe("D82 a key that is refused to one account stays in use for the others", () => {
+  const rows: [name: string, script: Script, rests_ms: number][] = [
+    ["403 of a flagged prompt", json(403, { error: { message: "Forbidden" } }), 60_000],
+    ["402 of a large max_tokens", json(402, {}), 60_000],
+    ["429 with a wait", json(429, {}, { "retry-after": "20" }), 20_000],
+  ]
+  test.each(rows)("%s, until another one is refused too", async (_name, script, rests_ms) => {
+    first.reply(byKey({ a: script }))
+    const to = two()
+    for (let times = 0; times < 2; times++) await call(to, [], { account_id: "one" })
+    expect(shown()).toEqual(["a", "b", "b"])
+    for (const account_id of ["two", "three", "one"]) await call(to, [], { account_id })
+    expect(shown().slice(3)).toEqual(["a", "b", "b", "b"])
+    now_ms += rests_ms
+    for (const account_id of ["two", "three"]) await call(to, [], { account_id })
+    expect(shown().slice(7)).toEqual(["a", "b", "a", "b"])
+  })
+
+  test("an answer to another account ends a refusal", async () => {
+    const to = two()
+    const refuse = json(403, {})
+    for (const [account, script] of [
+      ["one", refuse],
+      ["two", answers],
+      ["three", refuse],
+      ["four", answers],
+    ] as const) {
+      first.reply(byKey({ a: script }))
+      await call(to, [], { account_id: account })
+    }
+    expect(shown()).toEqual(["a", "b", "a", "a", "b", "a"])
   })
 })
 
@@ -199,12 +242,12 @@ describe("D82 the order of upstreams and keys", () => {
     priority,
   })
   const firstOf = (to: readonly [Route, ...Route[]], affinity: string | null) =>
-    candidatesOf(to, affinity, rests)[0]?.route.upstream.name
+    candidatesOf(to, asking(affinity), rests)[0]?.route.upstream.name
 
   test("lower priorities come first, whatever the weights", () => {
     const to = [route("late", 1_000, 2), route("early", 1, 1)] as const
     for (let n = 0; n < 50; n++)
-      expect(candidatesOf(to, `${n}`, rests).map(({ route }) => route.upstream.name)).toEqual([
+      expect(candidatesOf(to, asking(`${n}`), rests).map(({ route }) => route.upstream.name)).toEqual([
         "early",
         "late",
       ])

@@ -114,7 +114,7 @@ SELECT x.step_ms::text AS "from", x.model, x.operation, x.upstream_key, count(*)
   coalesce(max(x.input_pico), 0)::text AS input_pico, coalesce(max(x.cached_input_pico), 0)::text AS cached_input_pico,
   coalesce(max(x.output_pico), 0)::text AS output_pico, sum(x.attempts)::text AS attempts, ${sumsOfDoubts}
 FROM x GROUP BY x.step_ms, x.model, x.operation, x.upstream_key
-ORDER BY x.step_ms, x.model, x.operation, x.upstream_key`
+ORDER BY x.step_ms, x.model COLLATE "C", x.operation COLLATE "C", x.upstream_key COLLATE "C"`
     for await (const rows of inPages(transaction, query))
       found.push(...(await mapInTurns(rows, (row) => sums.read(row))))
     return found
@@ -126,5 +126,18 @@ export async function addReconciled(
   parts: readonly (readonly ReconciledSum[])[],
 ): Promise<readonly ReconciledSum[]> {
   const merged = await sums.mergeInTurns(parts)
-  return sortInTurns(merged, (one, other) => one.from.getTime() - other.from.getTime())
+  return sortInTurns(merged, inOrder)
 }
+
+/** The order of one shard, whose last are calls without a key's name. */
+function inOrder(one: ReconciledSum, other: ReconciledSum): number {
+  return (
+    one.from.getTime() - other.from.getTime() ||
+    compared(one.model, other.model) ||
+    compared(one.operation, other.operation) ||
+    Number(one.upstream_key === null) - Number(other.upstream_key === null) ||
+    compared(one.upstream_key ?? "", other.upstream_key ?? "")
+  )
+}
+
+const compared = (one: string, other: string) => (one < other ? -1 : Number(one > other))
