@@ -39,7 +39,8 @@ export class ChatReading extends EventReading {
     for (const [position, choice] of choices.entries()) this.#note(choice, position)
     const bytes = this.#newBytes(choices, long?.bytes(outputBytes) ?? outputBytes(payload))
     this.output_bytes += bytes
-    const read = bytes > 0 ? OUTPUT : EMPTY
+    const kind = bytes > 0 ? OUTPUT : EMPTY
+    const read = choices.some(reportsError) ? { ...kind, reports_error: true } : kind
     if (usages.length === 0) return read
     const closing = choices.length === 0 || this.#has_all || this.closed_bytes === this.output_bytes
     const trusted_usage = this.#count(usages, closing)

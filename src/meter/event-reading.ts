@@ -90,7 +90,7 @@ export abstract class EventReading {
     const long = prepared?.long ?? null
     const read =
       long === null ? this.read(event.data, prepared?.payload) : this.readPayload(long.payload, long)
-    if (read.with_usage || read.kind === "done" || read.kind === "error") return read
+    if (read.with_usage || read.reports_error || read.kind === "done" || read.kind === "error") return read
     // A repetition of an event without output changes nothing.
     const last = read.output ? this.last : null
     if (!read.output) this.recurring.learnIdle(event)

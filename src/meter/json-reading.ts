@@ -4,6 +4,7 @@ import type { Ending } from "../wire/call.ts"
 import { type NextTurn, nextTurn, SLICE_BYTES, slices } from "../wire/shape.ts"
 import { type JsonObject, readServiceTier, type UsageReading } from "../wire/usage.ts"
 import type { LargeAnswer } from "./large-answer.ts"
+import { choicesOf } from "./output.ts"
 import { ANSWER_BOUNDS, parsePayload } from "./payload.ts"
 import { type JsonEvidence, reportsError } from "./reading.ts"
 
@@ -35,7 +36,7 @@ export function readJson(form: JsonForm, body: Uint8Array, ending: Ending, rules
     usage,
     output_bytes: form.outputBytes(payload),
     service_tier,
-    ...(reportsError(payload) && { reports_error: true }),
+    ...([payload, ...choicesOf(payload)].some(reportsError) && { reports_error: true }),
   }
 }
 

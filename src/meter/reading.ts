@@ -54,6 +54,8 @@ export interface EventKind {
   readonly usage_only: boolean
   /** True if it is the last event, and says that the provider failed. */
   readonly failed: boolean
+  /** True if it reports a failure beside what counts, in the provider's words (D17). */
+  readonly reports_error: boolean
   /** True if it is sent even if the stream had no output before (D66). */
   readonly shown: boolean
 }
@@ -66,6 +68,7 @@ export const NOTHING: EventKind = {
   with_usage: false,
   usage_only: false,
   failed: false,
+  reports_error: false,
   shown: false,
 }
 export const EMPTY: EventKind = { ...NOTHING, kind: "chunk" }

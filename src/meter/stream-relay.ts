@@ -335,7 +335,8 @@ export class StreamRelay implements OutletSource {
       this.#finish(failed ? "upstream_lost" : "completed")
       return
     }
-    const shown = read.with_usage ? this.#usage.of(event, read.usage_only, read.final_usage) : event.parts
+    const parts = read.with_usage ? this.#usage.of(event, read.usage_only, read.final_usage) : event.parts
+    const shown = parts !== null && read.reports_error ? this.#options.withoutSecret(parts) : parts
     this.#stripped = shown === null
     if (shown !== null) this.outlet.forward(shown)
     if (this.#draining !== null && this.#reading.usage_final) this.#finish(this.#draining)

@@ -34,11 +34,13 @@ export async function assembled(
   const reading = form.open(choices, rules)
   const assembly = form.assembly()
   let charges_error = false
+  let reports_error = false
   let is_printable = true
   let events = 0
   const take = (payload: JsonObject | null, data: string | null) => {
     const read = reading.read(data, payload ?? undefined)
     if (read.kind === "nothing") return
+    reports_error ||= read.reports_error
     if (read.kind === "error" || read.kind === "done") charges_error = read.trusted_usage
     if (payload !== null) assembly.take(payload)
     else if (data?.trim() !== "[DONE]") is_printable = false
@@ -81,7 +83,7 @@ export async function assembled(
       output_bytes_after_usage,
       service_tier,
       too_large: !is_printable,
-      ...(error && { reports_error: true }),
+      ...((error || reports_error) && { reports_error: true }),
     },
     bytes: text === null ? body : encoded(text),
   }

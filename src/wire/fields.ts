@@ -103,7 +103,7 @@ export const FIELDS = {
     ["prompt_logprobs ignore_eos echo truncate_prompt_tokens truncation verbosity transforms", "none"],
     ["store store_messages metadata user user_profile_id safety_identifier session_id trace debug", "none"],
     ["prompt_cache_key prompt_cache_retention cache_salt priority request_id diagnostics", "none"],
-    ["parallel_tool_calls include stream_options background access_programs prompt_mode safe_prompt", "none"],
+    ["parallel_tool_calls include stream_options access_programs prompt_mode safe_prompt", "none"],
     ["moderation safety_settings citation_options include_domains exclude_domains search_mode", "none"],
     ["disable_search enable_search_classifier num_search_results return_images return_citations", "none"],
     ["return_related_questions num_images dimensions encoding_format comparison_response_id", "none"],
@@ -139,7 +139,10 @@ export const FIELDS = {
 
     ["anthropic_beta betas", "betas"],
     ["n n_cmpl best_of agent_count", "refused", "", "1"],
-    ["use_beam_search deferred background_options multi_agent guardrails compound_custom", "refused"],
+    [
+      "use_beam_search background deferred background_options multi_agent guardrails compound_custom",
+      "refused",
+    ],
     ["billing_policy fallback_credit_token chat_template kv_transfer_params ec_transfer_params", "refused"],
     ["vllm_xargs custom_logit_processor custom_params bootstrap_host bootstrap_port", "refused"],
     ["bootstrap_room data_parallel_rank", "refused"],

@@ -185,6 +185,8 @@ describe("D60 what a request asks for besides text", () => {
     ["chat", { service_tier: "on_demand" }, {}],
     ["chat", { chat_template: "x" }, { refused: "chat_template" }],
     ["messages", { billing_policy: {} }, { refused: "billing_policy" }],
+    ["responses", { extra_body: { background: true } }, { refused: "extra_body.background" }],
+    ["responses", { background: false }, {}],
     ["chat", { best_of: 20 }, { refused: "best_of" }],
     ["chat", { best_of: 1, n_cmpl: 1, n: 1 }, {}],
     ["chat", { n: 1, n_cmpl: 8 }, { refused: "n_cmpl" }],

@@ -158,6 +158,23 @@ describe("D10 an error event", () => {
   })
 })
 
+describe("D17 a failure of one choice", () => {
+  const failing = (credential: string) => ({
+    ...chatChunk({}),
+    choices: [{ index: 0, delta: {}, error: { message: `bad key ${credential}` } }],
+  })
+  const sent = [word, failing(PROVIDER_KEY), failing(PROVIDER_KEY), failing(PROVIDER_KEY), stop, counted]
+  const redacted = failing("[redacted]")
+  holds([
+    [
+      "that repeats the provider's credential, however often",
+      sse(sent),
+      seesEvents(word, redacted, redacted, redacted, stop, DONE),
+      CHARGED,
+    ],
+  ])
+})
+
 describe("D24 after [DONE] the stream ends at once, whatever the provider still does", () => {
   const body = chatBody({ stream: true })
   const shown = seesEvents(word, stop, DONE)

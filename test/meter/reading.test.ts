@@ -91,7 +91,11 @@ describe("what one event is", () => {
     ["D10 an error beside usage", `{"error":{},"choices":[],${usage}}`, { ...ERROR, trusted_usage: true }],
     ["D10 error: null is none", '{"error":null,"choices":[{"delta":{"content":"hi"}}]}', chunk(true, false)],
     ["D10 nor is an empty one", '{"error":"","choices":[{"delta":{"content":"hi"}}]}', chunk(true, false)],
-    ["D10 an error of a choice is none", '{"choices":[{"error":{"code":1}}]}', chunk(false, false)],
+    [
+      "D10 an error of a choice is none, but told",
+      '{"choices":[{"error":{"code":1}}]}',
+      { ...chunk(false, false), reports_error: true },
+    ],
     ["D10 an error under __proto__ is none", '{"__proto__":{"error":{}}}', chunk(false, false)],
   ]
   test.each(rows)("%s", (_, data, kind) => expect(new ChatReading().read(data)).toEqual(kind))
@@ -310,6 +314,12 @@ describe("D5 a JSON answer", () => {
     const bytes = Buffer.concat([bodyOf(body), Buffer.alloc(300_000, " ")])
     const evidence = await readAnswer(chat.json, { bytes, cut: false, large: null }, "completed", ANY_USAGE)
     expect(evidence).toMatchObject({ shape: "json", ending: "completed", ...expected })
+  })
+
+  test("D17 the error of a choice beside usage is told", () => {
+    const text = `{"choices":[{"message":{"content":"hi"},"error":{"message":"x"}}],${usage}}`
+    const evidence = readJson(chat.json, bytesOf(text), "completed")
+    expect(evidence).toMatchObject({ ...object(nineAndTwo, 2), reports_error: true })
   })
 
   test("D10, D17 an error of more than 256 KiB is one, and beside usage is told", async () => {

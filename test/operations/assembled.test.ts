@@ -49,6 +49,12 @@ async function answerOf(family: Family, text: string, choices = 1) {
   return { answer, evidence }
 }
 
+test("D17 the error of a choice is told", async () => {
+  const failing = { choices: [{ index: 0, delta: {}, error: { message: "x" } }] }
+  const { evidence } = await answerOf("chat", [failing, chatChunk({}, "stop")].map(sseEvent).join("") + DONE)
+  expect(evidence).toMatchObject({ body: "object", reports_error: true })
+})
+
 describe("D5 D29 the events that a JSON answer is turned into make this answer again", () => {
   const tool = (index: number) => ({
     id: `call_${index}`,
