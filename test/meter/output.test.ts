@@ -164,6 +164,5 @@ test("property: any JSON object has a whole number of bytes of output, no more t
       expect(Number.isInteger(bytes) && bytes >= 0).toBe(true)
       expect(bytes).toBeLessThanOrEqual(Buffer.byteLength(JSON.stringify(payload)))
     }),
-    { numRuns: 300 },
   )
 })
