@@ -386,10 +386,11 @@ describe("a connection", () => {
   test("D27 gives up on a statement that does not return, and goes on with the next one", async () => {
     const connection: DatabaseConnection = db.connection(db.address)
     await connection.run(quick, [], 1_000)
-    const started_at = performance.now()
-    expect(kindOf(await failed(connection.run(slow, [], 100)))).toBe("unknown")
-    expect(await connection.run(quick, [], 1_000)).toEqual([{ one: 1 }])
-    expect(performance.now() - started_at).toBeLessThan(1_000)
+    const both = async () => {
+      expect(kindOf(await failed(connection.run(slow, [], 100)))).toBe("unknown")
+      expect(await connection.run(quick, [], 1_000)).toEqual([{ one: 1 }])
+    }
+    await takes(0, 1_000, both())
   })
 
   test("that was reset while a statement was on its way serves the next one", async () => {
