@@ -3,7 +3,7 @@ import { connect, createServer } from "node:net"
 import type { Upstream } from "../../src/config/config.ts"
 import { CircuitBreakers } from "../../src/upstream/circuit-breakers.ts"
 import type { Attempts } from "../../src/upstream/forward.ts"
-import { takes } from "../support/fair-clock.ts"
+import { takes, within } from "../support/fair-clock.ts"
 import { answers, failure, newProviders, opened, routes, second, send, textOf, upstream } from "./calling.ts"
 import { Listeners } from "./listeners.ts"
 
@@ -29,10 +29,8 @@ async function fullQueue(): Promise<number> {
   for (let full = false; !full; ) {
     const socket = connect(port, "127.0.0.1").on("error", () => {})
     listeners.add(socket)
-    full = await new Promise<boolean>((resolve) => {
-      socket.once("connect", () => resolve(false))
-      setTimeout(() => resolve(true), 200)
-    })
+    const connected = new Promise((resolve) => socket.once("connect", resolve))
+    full = !(await within(200, connected))
   }
   return port
 }

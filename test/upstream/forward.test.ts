@@ -69,7 +69,8 @@ describeBoth("what the provider sees (D25)", (transport) => {
     first.reply(answers)
     const [a, b, c] = ["a", "é", "c"].map((letter) => letter.repeat(8 << 20))
     const call = { body: () => ["{", `"a":"${a}"`, `,"b":"${b}"`, `,"c":"${c}"`, "}"] }
-    await textOf((await send(routes(upstream(first.url)), call)).body)
+    const timeouts = { connect_ms: 60_000, first_byte_ms: 60_000, idle_ms: 60_000, total_ms: 60_000 }
+    await textOf((await send(routes(upstream(first.url, { timeouts })), call)).body)
     expect(Bun.deepEquals(first.requests[0]?.json, { a, b, c })).toBeTrue()
   })
 })
