@@ -44,7 +44,7 @@ const thresholds = Type.Array(Type.Integer({ minimum: 1, maximum: 1_000 }), {
 const common = fields({
   id: titled("ID", Id),
   name: Type.String({ examples: ["Search team"] }),
-  selector: titled("Of", selector),
+  selector: titled("Scope", selector),
   selected: nullable(
     text(
       "The id of the key or of the end user, the path of the group, the name of the model, or the tag; null for `all` and for each end user.",
@@ -56,7 +56,7 @@ const common = fields({
   mode,
   limit: amount("The amount that is in force now: that of the raise, if there is one."),
   spent: amount(
-    "What the settled calls of this period count. Of a budget per minute, what calls have taken and has not refilled.",
+    "The spending of the settled calls of this period. For a budget per minute, the part that calls have taken and that has not refilled.",
   ),
   held: amount("What open calls hold."),
   left: amount("The limit minus what is spent and held; negative if calls cost more than they held."),

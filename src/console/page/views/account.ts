@@ -44,7 +44,7 @@ export function account(visit: Visit, id: string): HTMLElement {
         entry("balance", undefined, "credits minus charges"),
         entry("held", undefined, "by open calls"),
         entry("credit_limit", undefined, "below 0"),
-        entry("low_balance", undefined, "gives an event"),
+        entry("low_balance", undefined, "an event below it"),
         entry("price_multiplier", `× ${price_multiplier}`, "on the prices"),
       ])
       const own = external_id === null ? [] : [", external id ", named(external_id)]
