@@ -15,7 +15,7 @@ export type Account = typeof accounts.$inferSelect & OfShard
 
 type AccountColumns = Omit<typeof accounts.$inferInsert, "id">
 
-/** Settings of a new account, or of a change, where an absent field stays, for calls that are held from then on. */
+/** Settings of a new or changed account, for calls that are held from then on. In a change, an absent field stays. */
 type AccountSettings = Pick<
   AccountColumns,
   "external_id" | "price_multiplier_bp" | "credit_limit_nano" | "low_balance_nano" | "may_manage_keys"
@@ -28,7 +28,7 @@ export interface NewAccount extends AccountSettings, Pick<AccountColumns, "name"
 /** `none_open`: no shard takes new accounts (D74). */
 export type AccountResult = Made<"account", Account, "conflict" | "none_open">
 
-/** Opens an account with a balance of 0. The same `id` again changes nothing and returns what stands there. */
+/** Opens an account with a balance of 0. The same `id` again changes nothing and returns the existing account. */
 export async function createAccount(
   database: Db,
   account: NewAccount,
@@ -156,7 +156,7 @@ const { id, name, balance_nano, held_nano, credit_limit_nano } = accounts
 const ORDERS: Readonly<Record<string, AccountOrder>> = {
   // Ids have the time of the creation.
   created: { key: sql`${id}`, type: sql`uuid`, sortedBy: (account) => account.id },
-  // Of capital letters only those of ASCII come with the small ones, so that every shard and this process have one order.
+  // Only ASCII letters ignore case, so that every shard and this process have the same order.
   name: {
     key: sql`translate(${name}, ${CAPITALS}, ${CAPITALS.toLowerCase()}) COLLATE "C"`,
     type: sql`text`,

@@ -25,7 +25,7 @@ import { findEndUser } from "./end-users.ts"
 import { type Key, lockAccount, noteLimits, noteVersion } from "./keys.ts"
 import type { Made } from "./made.ts"
 
-/** A budget with what its current window has used (D97): of each end user or value, the sums of all. */
+/** A budget with the use of its current window (D97); the sums of all end users or values, if each has the amount. */
 export interface Budget extends Omit<typeof budgets.$inferSelect, "scope" | keyof BudgetUse>, BudgetUse {
   readonly usual_amount: bigint
   /** `spent` and `held` together; of a budget of each, those of the member that has used most. */
@@ -86,7 +86,10 @@ const shown = {
   since: sql<Date>`greatest(u.since, ${start})`.mapWith(budgets.created_at),
   resets_at: moment(windowEnd(NOW)),
 }
-/** The use of all counters of the budget `b` of which this is true. That without a member counts nothing in a budget of each. */
+/**
+ * The use of all counters of the budget `b` that meet the condition. In a budget of each, the counter without a member
+ * has none.
+ */
 const usedBy = (
   condition: SQL,
 ) => sql`LATERAL (SELECT sum(${spent})::bigint AS spent, sum(${held})::bigint AS held,

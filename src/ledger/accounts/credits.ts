@@ -38,7 +38,10 @@ export type CreditResult =
   /** The id or the reference belongs to a credit of another amount or account. */
   | { readonly outcome: "conflict"; readonly field: "id" | "source_ref" }
   | { readonly outcome: "no_account" | "out_of_range" }
-  /** It would have expired already; or there is no such call of the account, it is open, or its refunds would exceed its charge. */
+  /**
+   * It would already have expired; or the account has no such call, the call is open, or its refunds would exceed its
+   * charge.
+   */
   | { readonly outcome: (typeof refusals)[number] }
 
 const refusals = ["expired", "no_call", "call_open", "over_charge"] as const
@@ -119,7 +122,7 @@ export async function refundedOf(database: Db, call_id: string): Promise<bigint>
   return (await refundedCall(database, call_id)).refunded_nano
 }
 
-/** A receipt waits no longer for the refunds in other shards. */
+/** Longest wait of a receipt for the refunds in other shards. */
 const REFUNDS_MS = 2_000
 
 /** The sum of a call's refunds in several shards; null if one does not answer within `REFUNDS_MS`. */
@@ -163,7 +166,7 @@ type VoidResult =
   | { readonly outcome: "voided" | "known"; readonly credit: CreditStanding; readonly account: Account }
   | { readonly outcome: "no_grant" }
 
-/** Takes back what is left of a credit; null if there is none. Money that open calls hold goes when they end (D95). */
+/** Takes back the rest of a credit; null if there is none. Money that open calls hold is taken back when they end (D95). */
 export async function voidCredit(
   database: Db,
   id: string,

@@ -14,7 +14,7 @@ const p = alias(grant_pins, "p")
 /** A grant with money left, also one that is not effective yet. */
 const open_grant = new RowShape({
   credit_id: text,
-  /** Less what was spent until now; with the pinned money of an expired grant. */
+  /** The rest after the spending until now, with the pinned money of an expired grant. */
   left_nano: amount,
   /** Its amount is not in the balance before; null once it is. */
   starts_at: optionalMoment,
@@ -67,7 +67,7 @@ const ended_grant = new RowShape({ expired_nano: amount, voided_nano: amount })
 
 export type EndedGrant = RowOf<typeof ended_grant>
 
-/** Those of these credits of which something has expired or was voided. */
+/** The given credits of which a part has expired or was voided. */
 export async function endedGrants(
   database: Db,
   account_id: string,

@@ -51,7 +51,7 @@ export interface SpendingLimit {
 
 type NewKeyColumns = typeof keys.$inferInsert
 
-/** `hash`: SHA-256 of the key (hex); the key itself never comes here. */
+/** `hash`: SHA-256 of the key in hex. The ledger never gets the key itself. */
 export interface NewKey
   extends Pick<NewKeyColumns, "id" | "account_id" | "hash" | "prefix" | "labels" | "required_tags">,
     Pick<NewKeyColumns, "ignores_client_tags" | "group_path">,
@@ -407,7 +407,7 @@ type KeyRights = Pick<
   "models" | "expires_at" | "labels" | "required_tags" | "ignores_client_tags" | "group_path"
 >
 
-/** The rights of a new key: those of the key that makes it, where the order has none of its own. */
+/** The rights of a new key: the requested ones, otherwise those of the key that makes it. */
 function inherited(actor: Key, order: OwnKeyOrder): KeyRights {
   return {
     models: order.models ?? actor.models,

@@ -3,5 +3,5 @@ export type Made<Name extends string, Resource, Refusal extends string> =
   | ({ readonly outcome: "created" | "known" } & { readonly [Each in Name]: Resource })
   | NotMade<Refusal>
 
-/** Distributes over the words, so that one of them can be told apart. */
+/** A distributive type, so that the outcomes can be told apart. */
 type NotMade<Refusal extends string> = Refusal extends string ? { readonly outcome: Refusal } : never

@@ -22,7 +22,7 @@ interface LogFilter {
   readonly from?: Date | undefined
 }
 
-/** A change that has no outcome after this time has lost its gateway: no request takes as long. */
+/** Time after which a change without an outcome has lost its gateway, because no request takes so long. */
 const LOST = sql.raw("interval '10 minutes'")
 const SEARCHED_MS = 7 * 86_400_000
 

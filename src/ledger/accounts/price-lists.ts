@@ -183,7 +183,7 @@ interface UpdatedPart {
   readonly next: string | null
 }
 
-/** Goes on where the shard with most assignments does. A repetition in the others changes nothing. */
+/** Continues at the position of the shard with most assignments. A repetition in the others changes nothing. */
 export function addUpdates(parts: readonly UpdatedPart[]): UpdatedPart {
   const next = parts
     .flatMap(({ next }) => next ?? [])

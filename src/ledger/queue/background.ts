@@ -3,7 +3,7 @@ import type { LedgerLog } from "../events.ts"
 import type { Lease, LeaseTimes } from "../money/lease.ts"
 import type { Outstanding } from "./outstanding.ts"
 
-/** A renewal that failed is tried again after this long. */
+/** Delay before a failed renewal is retried. */
 const RETRY_MS = 500
 
 /** A background task, run `every_ms`, or after each renewal of the lease. */

@@ -43,7 +43,7 @@ export function endQueue(
       run: endBatch,
       spool: spoolEnd,
       done,
-      /** Removes the hold of this process' call, or keeps it if the end could not be written. */
+      /** Removes the call's hold, or keeps it if the end could not be written. */
       onFinish({ end: { id }, on_disk }, written) {
         if (on_disk) return
         if (written === "none")
@@ -61,7 +61,7 @@ export function endQueue(
 
   function done(item: PendingWrite<QueuedEnd>, ended: EndResult): void {
     if (ended === "conflict" || ended === "delayed") {
-      // The snapshot of the next statement has the row that this one conflicted with.
+      // The next statement's snapshot has the row that this one conflicted with.
       writes.enqueue(item)
       return
     }
@@ -100,7 +100,7 @@ export function endQueue(
     return writes.write({ account_id, end: ended, hold, on_disk: false, is_restored: false })
   }
 
-  /** An end from another process' file. */
+  /** Adds an end from another process's file. */
   const resubmit = ({ account_id, end, hold }: SpooledEnd) =>
     writes.write({ account_id, end, hold, on_disk: true, is_restored: false })
 
@@ -114,7 +114,7 @@ export function endQueue(
       return writes.depth
     },
     unheld: () => [...unheld.values()],
-    /** Writes an end again that the database has lost. */
+    /** Rewrites an end that the database has lost. */
     retry(spooled: SpooledEnd): void {
       const { end: lost, hold } = spooled
       if (hold === null) void resubmit(spooled)

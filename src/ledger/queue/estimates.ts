@@ -6,7 +6,7 @@ import { allOf, type Db, jsonOf, names, statement } from "../database/statement.
 import type { EstimateSample } from "../entries.ts"
 import { estimates } from "../schema/estimates.ts"
 
-/** Rows are kept for this many days (D92). */
+/** Days for which rows are kept (D92). */
 export const KEPT_DAYS = 30
 
 const counts = [

@@ -29,7 +29,7 @@ interface HoldRequest {
   reject(error: Error): void
   /** True if a statement without an answer may have made the hold, or may still make it. */
   uncertain: boolean
-  /** True once it was tried again because it did not fit. */
+  /** True once it was retried because it did not fit. */
   is_retry: boolean
 }
 
@@ -75,10 +75,9 @@ export function holdQueue(
   }
 
   /**
-   * Retries a hold that an earlier attempt of its own may have refused. An attempt that commits while the next one waits for
-   * the account is not in the next one's snapshot, but its hold is in the balance or counts against the key's limit. A newer
-   * snapshot tells a hold that met itself from one that lacks money (D46), and from one whose `Idempotency-Key` another call
-   * has just taken (D43).
+   * Retries a hold that its own earlier attempt may have refused. If that attempt commits while the next one waits for
+   * the account, it is not in the next one's snapshot, but its hold is in the balance or in the key's limit. A newer
+   * snapshot shows whether the hold met itself, lacks money (D46), or lost its `Idempotency-Key` to another call (D43).
    */
   function handleResult(request: HoldRequest, result: HoldAttempt): void {
     switch (result.outcome) {
@@ -109,7 +108,7 @@ export function holdQueue(
         return
       case "idempotency_key_used":
       case "idempotency_key_reused":
-        // The hold of a caller who was refused. Its key is free again once the hold is released.
+        // The caller was refused. Its key is free again once this hold is released.
         if (!closing.has(result.call_id)) break
         fail(request, new LedgerUnavailable("the call before is being closed"))
         return
@@ -136,7 +135,7 @@ export function holdQueue(
     request.reject(failureOf(error))
   }
 
-  /** Takes a new gateway row, and tries the hold again: nothing can be held under the row of a dead gateway (D35). */
+  /** Takes a new gateway row and retries the hold, because nothing can be held under the row of a dead gateway (D35). */
   async function reacquireLease(dead_id: string, until_ms: number): Promise<void> {
     const acquired = lease.reacquire(dead_id, outstanding.floor).catch(() => {})
     await withDeadline(acquired, until_ms - performance.now(), () => {})
@@ -155,8 +154,8 @@ export function holdQueue(
   }
 
   /**
-   * Resolves when the hold is released, or is in the spool to be. If there is none, the queue of ends writes it, so that a late one
-   * conflicts with it: without money and without its `Idempotency-Key`, which nobody else shall lack meanwhile.
+   * Resolves when the release of the hold is written or spooled. If there is no hold, the queue of ends writes one
+   * without money and without its `Idempotency-Key`, so that a late hold conflicts with it.
    */
   async function close({ tokens: _, ...hold }: Hold): Promise<void> {
     outstanding.add({ ...hold, amount_nano: 0n, idempotency: null })
@@ -170,7 +169,7 @@ export function holdQueue(
     async closed(): Promise<void> {
       await Promise.all(closing.values())
     },
-    /** Holds or refuses within 2 s. The id of a hold that may nevertheless be made is closed afterwards (D27). */
+    /** Holds or refuses within 2 s. If a refused hold may still be made, its id is then closed (D27). */
     hold(hold: Hold): Promise<HoldResult> {
       return new Promise((resolve, reject) => {
         if (hold.id < outstanding.floor) {

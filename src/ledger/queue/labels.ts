@@ -10,14 +10,14 @@ import { accounts } from "../schema/tables.ts"
 import { ANSWER_MS } from "./holds.ts"
 
 const STATEMENT_MS = 1_000
-/** Combinations that a process remembers, and the characters of their texts; the oldest are dropped. */
+/** Maximum number of combinations in memory, and of characters in their texts; the oldest are dropped. */
 const KNOWN_LIMIT = 20_000
 const KNOWN_CHARACTERS = 8 * 2 ** 20
-/** A combination is read again after this time, because another gateway may have forgotten its end user. */
+/** Time after which a combination is read again, because another gateway may have erased its end user. */
 const KNOWN_MS = 300_000
-/** New combinations of an account in one UTC day. More would let a client fill the tables and the reports. */
+/** Maximum number of new combinations of an account in one UTC day, so that no client fills the tables and the reports. */
 const MAX_NEW_A_DAY = 10_000
-/** Its combinations are counted again after this time: it may be another day. */
+/** Time after which an account's combinations are counted again, because another day may have begun. */
 const FULL_MS = 60_000
 const ROUNDS = 3
 const CHUNK = 2_000
@@ -133,7 +133,7 @@ export function labelQueue(connection: DatabaseConnection, onReplaced: () => voi
     return found !== undefined && performance.now() < found.until_ms ? found : null
   }
 
-  /** By what it is, not by what a client has sent instead: beyond the bound that would be a new text for each call. */
+  /** By the recorded content, not by the client's text: beyond the bound each call would have a new text. */
   function remember({ labels: { id, end_user_id }, content }: Interned): void {
     const name = nameOf(content)
     drop(name)
@@ -231,7 +231,7 @@ function nameOf({ account_id, subject, tags }: Content): string {
   return JSON.stringify([account_id, subject, pairs])
 }
 
-/** With texts of its own: a part of a text keeps the whole, such as a header with many blanks. */
+/** With copied texts, because a part of a text keeps the whole text in memory. */
 function copyOf({ account_id, subject, tags }: Content): Content {
   const copy = (text: string) => Buffer.from(text).toString()
   return {

@@ -14,7 +14,7 @@ export class Outstanding extends Map<string, Hold> {
     this.set(hold.id, hold)
   }
 
-  /** Raises the floor for sweepers: ids only increase, and below one that is old enough no call is on its way. */
+  /** Raises the floor for sweepers, because ids only increase and no call with an old id can still be held. */
   raise(now_ms = performance.now()): string {
     this.#marks.push({ id: nextId(), made_at: now_ms })
     const old = this.#marks.findLastIndex(({ made_at }) => made_at <= now_ms - ID_AGE_MS)

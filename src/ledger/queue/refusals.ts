@@ -63,7 +63,7 @@ interface RefusalFilter {
   readonly code?: string | undefined
 }
 
-/** A display name, which a shard may lack that the account has left. */
+/** A display name; a shard that the account has left may not have it. */
 const name: typeof optionalText = { ...optionalText, add: (one, other) => one ?? other }
 
 /** The refused calls of a key with one code; the ids are null for calls with an unknown key, or without one. */

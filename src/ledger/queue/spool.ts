@@ -45,7 +45,7 @@ export interface SpoolFile {
 const SUFFIX = ".jsonl"
 
 const Count = Type.Integer({ minimum: 0 })
-/** Refuses other names, because a bucket that this version does not know would not be charged. */
+/** Refuses unknown buckets, because this version would not charge them. */
 const Buckets = Type.Partial(Type.Record(Type.Union(buckets.map((word) => Type.Literal(word))), Count), {
   additionalProperties: false,
 })

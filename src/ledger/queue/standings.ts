@@ -19,7 +19,7 @@ const LOCK_MS = 100
 /** Maximum number of keys, and of accounts with prices; the oldest are dropped. */
 const OWNERS_LIMIT = 50_000
 
-/** Owners of keys that could call when last read. Unknown hashes are not kept: they may be keys tomorrow. */
+/** Owners of keys that could call at the last read. Unknown hashes are not kept, because they may become keys. */
 export class Owners {
   readonly #owners = new Map<string, Owner>()
   /** The last list of each account, which its keys share (D100). */
@@ -29,7 +29,7 @@ export class Owners {
     return this.#owners.get(key_hash) ?? null
   }
 
-  /** Keeps the owner of a standing that may call, and forgets any other key, and a replaced secret, whose time ends (D104). */
+  /** Keeps the owner of a key that may call. Forgets other keys, and replaced secrets, which expire (D104). */
   note(key_hash: string, { shard, account_id, key_id, tag_rules, prices, ...now }: Standing): void {
     if (now.current_hash !== undefined || !now.active || now.key_suspended || now.account_suspended) {
       this.#owners.delete(key_hash)
@@ -178,7 +178,7 @@ function nameOf(value: unknown): string {
   return value
 }
 
-/** Nothing for a key that never had rules (D94). */
+/** The key's rules for tags; absent if it never had any (D94). */
 function tagRulesOf(row: Row): Pick<Standing, "tag_rules"> {
   const version = intOf(row, "labels_version")
   const ignores_client_tags = booleanOf(row, "ignores_client_tags")
