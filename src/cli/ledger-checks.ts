@@ -150,7 +150,7 @@ export const journal = adminCommand({
   is_list: true,
   summary: "List, verify and dump the months of the journal",
   details:
-    "With --verify the exit code is 1 if a sealed month is not as it was sealed. A dump is compared with the seal before it counts.",
+    "With --verify the exit code is 1 if a sealed month has changed. A dump is compared with the seal before it is recorded.",
   words: {
     "--verify": "compute the hashes of all sealed months again, and compare",
     "--dump <MONTH>": "write the entries of a sealed month to a file",

@@ -53,7 +53,7 @@ export function recordIn({ metrics, log, usage_warnings, key_loads, config }: Ga
     if (end.notes.includes("unpriced")) {
       log.warn(
         { request_id: hold.id, upstream, model: model.name },
-        "a provider reported audio, images, searches or a service tier without a price; the tokens were charged at other prices of the model",
+        "a provider reported audio, images, searches or a service tier without a price: the tokens were charged at other prices of the model",
       )
     }
     if (end.outcome === "released" && end.failure === "client_left")

@@ -92,7 +92,7 @@ export const AuditProgressQuery = query({
   share: wholeNumber(
     100,
     10,
-    "The percentage of the time in which the audit works. It pauses meanwhile, so that calls keep the database. The first half second of work needs no rest.",
+    "The share of the time that the audit may use, in percent. It pauses otherwise, so that calls are not slowed down. The first half second has no pauses.",
   ),
 })
 

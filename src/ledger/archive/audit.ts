@@ -42,7 +42,7 @@ export interface AuditOptions {
   readonly actor?: string
   /** Reads the sealed months too, as far as they are attached, instead of their seals. */
   readonly full?: boolean
-  /** Share of the time in which the audit works; it rests otherwise. Default: 1. */
+  /** Share of the time that the audit may use; it pauses otherwise. Default: 1. */
   readonly share?: number
   readonly signal?: AbortSignal
   onProgress?(progress: AuditProgress): void
