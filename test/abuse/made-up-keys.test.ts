@@ -32,17 +32,20 @@ function headOf({ headers = [], target = "/" }: Draft, length: string): Uint8Arr
 }
 
 /** The status of a request that announces a large body and sends of it what is given. */
-async function statusOf(draft: Draft, length: string, sent?: Uint8Array): Promise<number> {
-  const client = await rawClient(harness.gateway)
+async function statusOf(draft: Draft, length: string, sent?: Uint8Array, connected?: RawClient) {
+  const client = connected ?? (await rawClient(harness.gateway))
   clients.push(client)
   client.send(headOf(draft, length))
   if (sent !== undefined) client.send(sent)
   return (await client.answered(() => true)).status
 }
 
-function flood(draft: (key: string) => Draft): Promise<number[]> {
-  const one = () => statusOf(draft(makeKey()), "content-length: 20971520", SENT).catch(() => 0)
-  return Promise.all(Array.from({ length: FLOOD }, one))
+/** The requests come at once, so that more of them wait than have a place, however slow the machine is. */
+async function flood(draft: (key: string) => Draft): Promise<number[]> {
+  const connected = await Promise.all(Array.from({ length: FLOOD }, () => rawClient(harness.gateway)))
+  const one = (client: RawClient) =>
+    statusOf(draft(makeKey()), "content-length: 20971520", SENT, client).catch(() => 0)
+  return Promise.all(connected.map(one))
 }
 
 /** Several clients that send such requests one after the other, `count` in all. */

@@ -1,7 +1,7 @@
 import { afterAll, describe, expect, test } from "bun:test"
 import { spawn } from "node:child_process"
 import { once } from "node:events"
-import { mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs"
+import { mkdirSync, readFileSync, statSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { parseDemoAccess } from "../../src/demo/access.ts"
 import { Workplace } from "../process/workplace.ts"
@@ -81,7 +81,7 @@ describe("tollgate serve", () => {
     const exited = once(child, "exit")
     child.kill("SIGTERM")
     expect(await exited).toEqual([0, null])
-    expect(readdirSync(place.data_dir).sort()).toEqual(["demo-key", "postgres"])
+    expect(place.files()).toEqual(["data/demo-key", "data/postgres"])
     expect(place.postgres()).toEqual([])
     expect(await type(["accounts"], there)).toMatchObject({
       code: 1,

@@ -271,7 +271,7 @@ export const scenes: Readonly<Record<string, Scene>> = {
     return [answer]
   },
   "getReadiness 503": async ({ provider }) => {
-    const draining = await startGateway(provider, { shutdown: { ready_delay: "500ms" } })
+    const draining = await startGateway(provider, { shutdown: { ready_delay: "3s" } })
     draining.service.shutdown.signal()
     const answer = await read(await fetch(`${draining.url}/readyz`))
     await draining.exited

@@ -1,5 +1,6 @@
 import { describe, expect, test } from "bun:test"
 import { shutOut } from "../support/database.ts"
+import { takes } from "../support/fair-clock.ts"
 import { ADMIN_TOKEN, CHAT, chatModel, MESSAGES, until, untilIs } from "../support/gateway.ts"
 import { chatCompletion, HELLO, heldBack, json, READ_MS, usage } from "../support/provider.ts"
 import { rawClient } from "../support/raw-client.ts"
@@ -128,7 +129,6 @@ describe("D27 the database is gone", () => {
     })
     expectIds(unready)
     expect((await harness.ask({ target: "/livez" })).status).toBe(200)
-    const asked_ms = performance.now()
     const needy = [
       harness.chat(account.key),
       harness.chat(account.key, { stream: true }),
@@ -136,8 +136,8 @@ describe("D27 the database is gone", () => {
       harness.count(account.key),
       harness.ask({ target: "/models", headers: [`authorization: Bearer ${account.key}`] }),
     ]
-    for (const answer of await Promise.all(needy)) expectError(answer, "ledger_unavailable")
-    expect(performance.now() - asked_ms).toBeLessThan(2_500)
+    const answers = await takes(0, 2_500, Promise.all(needy))
+    for (const answer of answers) expectError(answer, "ledger_unavailable")
     expectError(await harness.chat("nonsense"), "invalid_api_key")
     release()
     expect((await running).status).toBe(200)

@@ -66,9 +66,16 @@ export class Workplace {
     return gateway
   }
 
-  /** What is in the folder; below the data directory its first level only. */
+  /**
+   * What is in the folder; below the data directory its first level only. Without an empty spool, which a settlement leaves
+   * that takes longer than 150 ms (D27).
+   */
   files(): string[] {
-    const inside = (folder: string) => readdirSync(folder).sort()
+    const spool = join(this.data_dir, "spool")
+    const inside = (folder: string): string[] =>
+      readdirSync(folder)
+        .filter((name) => join(folder, name) !== spool || inside(spool).length > 0)
+        .sort()
     return inside(this.folder).flatMap((name) =>
       join(this.folder, name) === this.data_dir
         ? inside(this.data_dir).map((file) => join(name, file))
