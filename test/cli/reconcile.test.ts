@@ -7,7 +7,7 @@ import { readUsageExport } from "../../src/reconciliation/usage-export.ts"
 import type { ComparedUsage, ReconciledSums } from "../../src/wire/reconciliation.ts"
 import { falsify } from "../ledger/test-database.ts"
 import { testFolder } from "../support/folder.ts"
-import { ADMIN_TOKEN, CHAT, chat } from "../support/gateway.ts"
+import { ADMIN_TOKEN, CHAT, chat, untilIs } from "../support/gateway.ts"
 import { HELLO, json } from "../support/provider.ts"
 import { testGateway } from "../support/test-gateway.ts"
 import { type } from "./command.ts"
@@ -373,7 +373,7 @@ describe("D98 tollgate reconcile", () => {
 
   /** The calls as they would be if they had been made at half past nine. */
   async function moveToThePast(): Promise<void> {
-    while ((await gateway.sql`SELECT FROM tollgate.attempts`).length === 0) await Bun.sleep(5)
+    await untilIs(() => gateway.sql`SELECT FROM tollgate.attempts`, { length: 1 })
     const at = new Date(NINE_MS + HOUR_MS / 2)
     const prefix = floorId(at).slice(0, 14)
     await falsify(gateway.sql, async (tx) => {
@@ -513,6 +513,8 @@ describe("D98 tollgate reconcile", () => {
     }
     provider.replyOnce(withId("gen-3", json(503, "{}")))
     await chat(gateway, key)
+    // The end of a call does not wait for its attempts.
+    await untilIs(() => gateway.sql`SELECT FROM tollgate.attempts WHERE request_id = 'gen-3'`, { length: 1 })
     const now = new Date().toISOString()
     const row = (id: string, prompt: number) => `${id},${now},${prompt},5,${CHAT}`
     const rows = [row("gen-1", 10), row("gen-2", 12), row("gen-3", 0), row("gen-elsewhere", 900)]

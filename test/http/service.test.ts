@@ -82,7 +82,8 @@ test("/metrics has the open calls and what they hold", async () => {
   )
   release()
   await Promise.all(running)
-  expect(await harness.gateway.metrics()).toMatch(/^tollgate_open_holds 0$.*^tollgate_held_nano_usd 0$/ms)
+  const none = /^tollgate_open_holds 0$.*^tollgate_held_nano_usd 0$/ms
+  await until(harness.gateway.metrics, (text) => none.test(text))
 })
 
 test("no label of /metrics has a word that a client or a provider makes up", async () => {

@@ -57,9 +57,12 @@ export function operatorOf(url: string) {
     balance: (account_id: string) =>
       admin<{ balance: string; held: string; available: string }>("GET", `/accounts/${account_id}`),
     call: (id: string) => admin<CallRecord>("GET", `/calls/${id}`),
-    /** The call of an answer, by the id the client saw. */
+    /** The call of an answer, by the id the client saw, once it has ended: after 250 ms the answer does not wait for that (D32). */
     callOf: (response: Response) =>
-      admin<CallRecord>("GET", `/calls/${response.headers.get("x-request-id")}`),
+      until(
+        () => admin<CallRecord>("GET", `/calls/${response.headers.get("x-request-id")}`),
+        ({ state }) => state !== "open",
+      ),
     calls,
     /** The calls of an account, once there are `count` and none is open. */
     endedCalls: (account_id: string, count = 1) =>
