@@ -61,7 +61,7 @@ describe.each(kinds)("the documented %s", (name, kind) => {
     gateway = await startGateway(provider, { admin: { port: 0 } })
     operators = operatorOf(`http://127.0.0.1:${gateway.service.admin_server?.port}`)
     const [block] = blocksUnder("docs/deploying.md", "Reverse proxies", kind.language)
-    proxy = await startReverseProxy(kind, block?.text ?? "none", new URL(gateway.url).host, await freePort())
+    proxy = await startReverseProxy(kind, block?.text ?? "none", new URL(gateway.url).host, freePort())
   })
   afterAll(async () => {
     if (is_absent) return

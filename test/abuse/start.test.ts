@@ -5,6 +5,7 @@ import type { Variables } from "../process/gateway-process.ts"
 import { databaseVariables, Workplace } from "../process/workplace.ts"
 import { freshDatabase } from "../support/database.ts"
 import { filesBelow } from "../support/files-below.ts"
+import { freePort } from "../support/free-port.ts"
 import { CHAT, chat, configFor, untilIs } from "../support/gateway.ts"
 import { ADMIN_TOKEN, operatorOf } from "../support/operator.ts"
 import { HELLO, startProvider } from "../support/provider.ts"
@@ -59,7 +60,7 @@ describe("secrets from files, and operators apart, in two workers", () => {
       return path
     }
     const { DATABASE_URL = "", ...rest } = databaseVariables(fresh.address)
-    const config = configFor(provider.url, { admin: { port: 0 }, workers: 2 })
+    const config = configFor(provider.url, { admin: { port: freePort() }, workers: 2 })
     // biome-ignore lint/suspicious/noTemplateCurlyInString: a reference of the file
     const first = { family: "chat", base_url: `${provider.url}/v1`, api_key: "${PROVIDER_KEY}" }
     const counter = { ...first, family: "messages", base_url: provider.url }

@@ -38,7 +38,7 @@ beforeAll(async () => {
   const [own, other] = await Promise.all([certificates(), certificates()])
   writeFileSync(right, own.ca.cert)
   writeFileSync(wrong, other.ca.cert)
-  port = await freePort()
+  port = freePort()
   const folder = join(place.folder, "server")
   mkdirSync(folder)
   const where = findPlace(folder)

@@ -14,7 +14,7 @@ type People = Readonly<Record<string, object>>
 
 /** A real OpenID provider in this process. Anybody may sign in as a login that `people` has, with any password. */
 export async function startOpenProvider(redirect_uri: string, people: People): Promise<OpenProvider> {
-  const port = await freePort()
+  const port = freePort()
   // To a browser another site than the gateway at 127.0.0.1.
   const issuer = `http://localhost:${port}`
   const warn = console.warn

@@ -23,7 +23,7 @@ const PEOPLE = {
 const SAME = { "sec-fetch-site": "same-origin" }
 
 const upstream = await startProvider()
-const port = await freePort()
+const port = freePort()
 const url = `http://127.0.0.1:${port}`
 const provider = await startOpenProvider(`${url}/admin/oidc/callback`, PEOPLE)
 const oidc = {

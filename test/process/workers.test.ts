@@ -6,7 +6,7 @@ import { type ConfigChanges, chat, chatModel, configFor, until, untilIs } from "
 import { operatorOf } from "../support/operator.ts"
 import { chatCompletion, json, type Provider, startProvider, usage } from "../support/provider.ts"
 import { DatabaseProxy } from "../support/proxy.ts"
-import type { GatewayProcess } from "./gateway-process.ts"
+import type { GatewayProcess, Variables } from "./gateway-process.ts"
 import { beginStream, finishStream, refuses } from "./stream.ts"
 import { byWorker, ending, lives, streamsOnAll } from "./worker-streams.ts"
 import { databaseVariables, readLedger, type Spawning, Workplace } from "./workplace.ts"
@@ -27,9 +27,9 @@ const APART_MS = 600
 const LEASE = { renew: "200ms", expire: "1s" }
 const answer = json(200, chatCompletion("hi", { usage: usage(10, 5) }))
 
-function start(changes: ConfigChanges = {}, spawning: Spawning = {}): Promise<GatewayProcess> {
+function start(changes: ConfigChanges = {}, spawning: Spawning = {}, variables: Variables = {}) {
   place.configure(configFor(provider.url, { workers: 2, lease: LEASE, ...changes }))
-  return place.start(databaseVariables(fresh.address), spawning)
+  return place.start({ ...databaseVariables(fresh.address), ...variables }, spawning)
 }
 
 /** Ends it like an operator would; nothing is left of it, and its ledger is in order. */
@@ -56,7 +56,7 @@ async function gatewaysOfCalls(): Promise<string[]> {
 
 describe("two workers on one port", () => {
   test("both answer, each as a gateway of its own, and every scrape shows both; D51: so does the list of upstreams", async () => {
-    const gateway = await start()
+    const gateway = await start({}, {}, { PORT: "0" })
     expect(gateway.workers).toHaveLength(2)
     const { key } = await operatorOf(gateway.url).account()
     provider.reply(answer)

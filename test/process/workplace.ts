@@ -8,6 +8,7 @@ import { audit } from "../../src/ledger/archive/audit.ts"
 import type { Address } from "../../src/ledger/database/address.ts"
 import { type CallRecord, listCalls } from "../../src/ledger/reports/calls.ts"
 import { freshDatabase, withSql } from "../support/database.ts"
+import { freePort } from "../support/free-port.ts"
 import { type ConfigChanges, configFor } from "../support/gateway.ts"
 import { ADMIN_TOKEN } from "../support/operator.ts"
 import { GATEWAY_FILE } from "../support/programs.ts"
@@ -49,7 +50,8 @@ export class Workplace {
     const env = {
       PATH,
       HOME,
-      PORT: "0",
+      // Workers find a port and listen on it some time later.
+      PORT: String(freePort()),
       TOLLGATE_DATA_DIR: this.data_dir,
       TOLLGATE_ADMIN_TOKEN: ADMIN_TOKEN,
       ...variables,

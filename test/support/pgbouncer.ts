@@ -9,7 +9,7 @@ export const PGBOUNCER = "/usr/sbin/pgbouncer"
 /** Debian's PgBouncer in transaction mode in front of a Postgres, to which it makes `pool_size` connections at most. */
 export async function startPgBouncer(target: SocketAddress, pool_size: number) {
   const { user, database, socket_path } = target
-  const port = await freePort()
+  const port = freePort()
   const program = await startExternal(PGBOUNCER, port, (folder) => {
     chmodSync(folder, 0o755)
     writeFileSync(join(folder, "users"), `"${user}" ""\n`)
