@@ -1,5 +1,6 @@
 import { expect } from "bun:test"
 import type { Answer } from "../support/answer.ts"
+import { ended } from "../support/ended.ts"
 import {
   ADMIN_TOKEN,
   CHAT,
@@ -68,8 +69,10 @@ export async function openHarness(
   }
   async function say(bytes: string | Uint8Array, method = "GET"): Promise<Answer> {
     const line = dial(gateway)
+    const asked_ms = performance.now()
     line.send(bytes)
     const answer = note(await line.answer(method))
+    await ended(gateway, answer.headers["x-request-id"], asked_ms)
     line.leave()
     return answer
   }

@@ -11,6 +11,7 @@ import { openService } from "../../src/service/service.ts"
 import type { OneOrMore } from "../../src/wire/list.ts"
 import { freshDatabase } from "./database.ts"
 import { undocumentedIn } from "./documented.ts"
+import { ended } from "./ended.ts"
 import { ADMIN_TOKEN, operatorOf } from "./operator.ts"
 
 export { ADMIN_TOKEN, type CallRecord } from "./operator.ts"
@@ -141,16 +142,20 @@ async function opened(addresses: OneOrMore<ShardAddress>) {
 }
 
 /** A chat completion request with the usual headers, and these. */
-export function chat(
+export async function chat(
   gateway: { readonly url: string },
   key: string,
   body: object = {},
   { headers, ...init }: RequestInit & { readonly headers?: Readonly<Record<string, string>> } = {},
-) {
-  return fetch(`${gateway.url}/v1/chat/completions`, {
+): Promise<Response> {
+  const asked_ms = performance.now()
+  const answer = await fetch(`${gateway.url}/v1/chat/completions`, {
     method: "POST",
     headers: { authorization: `Bearer ${key}`, "content-type": "application/json", ...headers },
     body: JSON.stringify({ model: CHAT, messages: [{ role: "user", content: "hello" }], ...body }),
     ...init,
   })
+  const is_whole = answer.headers.get("content-type")?.startsWith("application/json") === true
+  if (is_whole) await ended(gateway, answer.headers.get("x-request-id"), asked_ms)
+  return answer
 }
