@@ -12,4 +12,4 @@ export function fuzzing(at_once: number) {
 }
 
 /** Room for as many cases as there are. */
-export const FUZZ_MS = 60_000 + CASES * 20
+export const FUZZ_MS = 120_000 + CASES * 20

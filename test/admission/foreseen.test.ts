@@ -87,4 +87,4 @@ test("D97 a quote names the budget that the hold names, or the balance", async (
     expect(named(seen)).toEqual(named(held))
   })
   await fc.assert(property, { numRuns: Number(process.env.PROPERTY_RUNS ?? 40) })
-}, 60_000)
+})

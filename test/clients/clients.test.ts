@@ -15,9 +15,6 @@ import { testStage } from "./stage.ts"
 
 const CLIENTS: readonly Client[] = [OPENAI, AI, LANGCHAIN, ANTHROPIC, CURL]
 
-/** The pauses between a client's tries take up to six seconds of a test's time; a busy machine adds to them. */
-const WITH_PAUSES_MS = 60_000
-
 const stage = await testStage(CLIENTS.length * (PLAYS.length + FAULTS.length + 1))
 
 const columns = CLIENTS.map(({ name }) => name)
@@ -48,23 +45,15 @@ for (const client of CLIENTS) {
     const title = titleOf(fault)
     if (fault.chat_only && family !== "chat") repeats.note(title, name, "—")
     else
-      testOf(
-        `${name}: ${title} (D15, D16)`,
-        async () => {
-          const { again, class_name } = await suffer(client, fault, await stage.cell(fault.usd))
-          repeats.note(title, name, again)
-          classes.note(String(fault.status), name, class_name)
-        },
-        WITH_PAUSES_MS,
-      )
+      testOf(`${name}: ${title} (D15, D16)`, async () => {
+        const { again, class_name } = await suffer(client, fault, await stage.cell(fault.usd))
+        repeats.note(title, name, again)
+        classes.note(String(fault.status), name, class_name)
+      })
   }
-  testOf(
-    `${name}: ${RETRY_AFTER} (D17)`,
-    async () => {
-      repeats.note(RETRY_AFTER, name, await obeyRetryAfter(client, await stage.cell()))
-    },
-    WITH_PAUSES_MS,
-  )
+  testOf(`${name}: ${RETRY_AFTER} (D17)`, async () => {
+    repeats.note(RETRY_AFTER, name, await obeyRetryAfter(client, await stage.cell()))
+  })
 }
 
 test.skipIf(Bun.which("curl") === null)("docs/clients.md shows what was seen here", async () => {

@@ -108,7 +108,7 @@ test("D97 a budget's log has its changes, their actors and reasons, and its thre
 
   await gateway.admin("POST", `/accounts/${account}/move`, { to: "a" })
   expect((await read(id)).data).toEqual(data)
-}, 60_000)
+})
 
 test("D97 calls that budgets refuse are counted by selector, unit and period", async () => {
   const { id, key } = await gateway.account("1")
@@ -120,4 +120,4 @@ test("D97 calls that budgets refuse are counted by selector, unit and period", a
   await budgetOf(id, { unit: "usd", amount: "0" })
   expect(await status(key)).toBe(402)
   expect((await refusals("requests")) + (await refusals("usd"))).toBe(before + 3)
-}, 60_000)
+})

@@ -177,7 +177,7 @@ describe("D100 a price holds by the database's clock, at every gateway", () => {
         is_over ||= Date.parse(held_at) >= start + 600
       }
     }
-  }, 30_000)
+  })
 
   test("of several, that of the model comes first, then the one that was set last; both before the account's", async () => {
     const { id: account, key } = await gateway.account("1")

@@ -20,6 +20,7 @@ export async function openBrowser(viewport: { width: number; height: number }): 
     executablePath: BROWSER,
     headless: true,
     viewport,
+    timeout: 0,
     args: [
       "--headless",
       "--no-sandbox",
@@ -31,6 +32,8 @@ export async function openBrowser(viewport: { width: number; height: number }): 
       "--disable-sync",
     ],
   })
+  // As of `until`, the test's own timeout is the limit.
+  context.setDefaultTimeout(0)
   return {
     context,
     async close() {
