@@ -129,7 +129,7 @@ describe("D38 requests count before their bodies are read", () => {
   })
 
   test("D33 a call whose body is on its way has a place, until it is gone", async () => {
-    const { key } = await harness.account()
+    const { id, key } = await harness.account()
     expect((await harness.chat(key)).status).toBe(200)
     const slow = await rawClient(harness.gateway)
     const [first = "", rest = ""] = requestBytes(chatDraft(key))
@@ -140,6 +140,7 @@ describe("D38 requests count before their bodies are read", () => {
     slow.send(rest.slice(10))
     expect((await slow.answer("POST")).status).toBe(200)
     slow.leave()
+    await harness.gateway.endedCalls(id, 2)
     expect((await harness.chat(key)).status).toBe(200)
   })
 })

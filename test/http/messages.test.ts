@@ -437,6 +437,7 @@ describe("D65 the session and the agent of a call", () => {
     const first = [await sent(named("one")), await sent(named("one", "a"))]
     await sent(named("two"))
     await sent(VERSION)
+    await stage.gateway.endedCalls(account_id, 4)
     const listed = await stage.gateway.calls(`?account=${account_id}&session=one`)
     expect(listed.map(({ id }) => id)).toEqual(first.toReversed())
     const sums = { prompt_tokens: 10, cached_tokens: 0, completion_tokens: 5, overage: "0" }

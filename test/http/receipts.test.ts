@@ -90,9 +90,11 @@ describe("D47 a receipt", () => {
       settled_at: null,
     })
     go.release()
-    await (await answering).text()
-    const { body } = await read<Receipt>(`/v1/calls/${call?.id}`, key)
-    expect(body).toMatchObject({ state: "settled", stream: true, charge: "0.00003", released: "0.004005" })
+    const answer = await answering
+    await answer.text()
+    expect(idOf(answer)).toBe(String(call?.id))
+    const receipt = await gateway.receipt(answer, key)
+    expect(receipt).toMatchObject({ state: "settled", stream: true, charge: "0.00003", released: "0.004005" })
   })
 
   test("D11 of an overage, and of a released call", async () => {
@@ -289,6 +291,7 @@ test("D47, D48, D104 no key sees another account's call; usage and the list are 
         const { key, account_id, key_id } = holderAt(holder)
         const answer = await chat(gateway, key, { stream })
         await answer.text()
+        await gateway.receipt(answer, key)
         made.push({ id: idOf(answer), account_id, key_id })
       }
       for (const [at, { key, account_id }] of holders.entries()) {

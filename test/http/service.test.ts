@@ -58,7 +58,8 @@ test("D44 the price is that of the configuration when the body is there", async 
   })
   asked.send(request.slice(-10))
   const id = (await asked.answer()).headers["x-request-id"] ?? ""
-  expect(await gateway.call(id)).toMatchObject({ charge: "0.003", prices: { input: "100" } })
+  const call = await untilIs(() => gateway.call(id), { state: "settled" })
+  expect(call).toMatchObject({ charge: "0.003", prices: { input: "100" } })
   asked.leave()
 })
 
