@@ -362,12 +362,14 @@ export class AnswerMemory extends AccountMemory {
 
 /** The bytes of bodies, answers and streams that are read in a turn of the event loop, about 0.5 ms. */
 const TURN_BYTES = 262_144
+/** Of these, the bytes that an account gets before the next one: those of eight calls. */
+const ACCOUNT_TURN_BYTES = 16_384
 
 /** Bounds the bytes that are read in a turn of the event loop. Accounts take turns (D78). */
 export class Pace {
   #left_bytes = TURN_BYTES
   #is_ticking = false
-  readonly #waiters = new Waiters()
+  readonly #waiters = new Waiters(ACCOUNT_TURN_BYTES)
 
   /** Counts bytes to read, or the work of a whole turn. Resolves when the reader may continue; null if now. */
   read(account_id: string, bytes = TURN_BYTES): Promise<void> | null {

@@ -35,6 +35,7 @@ export function applyModelPolicy(
   if (names.length === 0) return unpriced(described, model) ?? described
   texts.set(model.set)
   const changed = describe(operation, texts, headers, names)
+  texts.release()
   return unpriced(changed, model) ?? changed
 }
 

@@ -215,8 +215,17 @@ async function countOf(gateway: Gateway, request: Request, vendor: string | null
   try {
     const bytes = await readBody(request, limits, part)
     const passed = passedHeaders(request.headers, vendorVersion(request.headers, config.vendors, vendor))
-    const parsed = parseCountTokens(await readLargeBody(bytes))
-    const model = openModel(gateway, parsed.model, standing)
+    const { named, texts } = await readLargeBody(
+      bytes,
+      (object) => {
+        const parsed = parseCountTokens(object)
+        const counted = new FieldTexts(forCounting(parsed))
+        counted.release()
+        return { named: parsed.model, texts: counted }
+      },
+      (size) => part.read(size),
+    )
+    const model = openModel(gateway, named, standing)
     checkBalance(standing)
     sockets.keepOpen(request)
     const reply = await forward(
@@ -228,7 +237,7 @@ async function countOf(gateway: Gateway, request: Request, vendor: string | null
         path: COUNT_PATH,
         refusals: messages.refusals,
         stream: false,
-        body: ({ upstream, model: name }) => sentTo(upstream, new FieldTexts(forCounting(parsed, name)), {}),
+        body: ({ upstream, model: name }) => sentTo(upstream, texts, { model: name }),
         headers: passed,
         onAttempt: () => answer_wait.beginAttempt(null),
         signal: answer_wait.signal,

@@ -155,15 +155,18 @@ function parseRequest<Body extends NamedModel>(
 ): ParsedRequest<Body> | Promise<ParsedRequest<Body>> {
   const passed = operation.passed(request, config.vendors, vendor)
   const idempotency = idempotencyOf(request.headers, operation.name, bytes, passed)
-  const json = readLargeBody(bytes, () => memory.read())
-  const read = (object: object): ParsedRequest<Body> => {
-    const body = operation.parse(object)
-    const texts = operation.texts(body)
-    const described = describe(operation.name, texts, passed?.headers)
-    const client_labels = clientLabelsOf(request.headers, texts, operation.family)
-    return { body, texts, described, idempotency, passed, client_labels }
-  }
-  return json instanceof Promise ? json.then(read) : read(json)
+  return readLargeBody(
+    bytes,
+    (object, is_large) => {
+      const body = operation.parse(object)
+      const texts = operation.texts(body)
+      const described = describe(operation.name, texts, passed?.headers)
+      const client_labels = clientLabelsOf(request.headers, texts, operation.family)
+      if (is_large) texts.release(body)
+      return { body, texts, described, idempotency, passed, client_labels }
+    },
+    (bytes) => memory.read(bytes),
+  )
 }
 
 /** The request to the provider: the measured one, with the upstream's name of the model and the operation's changes. */

@@ -42,15 +42,19 @@ async function quoted(gateway: Gateway, request: Request): Promise<QuoteBody> {
   const part = memory.of(standing.account_id, config.limits)
   try {
     const bytes = await readBody(request, config.limits, part)
-    const { operation: name = "chat", ...body } = parseQuoted(await readLargeBody(bytes, () => part.read()))
     let priced = standing
-    const { model, quoted, client_labels } = MEASURED[name](body, request.headers, (model_name) => {
-      const found = catalog.find(model_name, name)
-      if (found instanceof GatewayError) return found
-      const sold = soldNow(found, standing)
-      priced = sold.standing
-      return sold.model
-    })
+    const read = (object: object) => {
+      const { operation: name = "chat", ...body } = parseQuoted(object)
+      const measured = MEASURED[name](body, request.headers, (model_name) => {
+        const found = catalog.find(model_name, name)
+        if (found instanceof GatewayError) return found
+        const sold = soldNow(found, standing)
+        priced = sold.standing
+        return sold.model
+      })
+      return { name, ...measured }
+    }
+    const { name, model, quoted, client_labels } = await readLargeBody(bytes, read, (size) => part.read(size))
     if (quoted instanceof GatewayError) {
       checkAllowed(standing, model)
       throw quoted
@@ -85,6 +89,7 @@ function measuring<Body extends NamedModel>(operation: OperationOn<Body>): Quote
     if (model instanceof GatewayError) throw model
     const allowed = applyModelPolicy(operation.name, request, texts, described, model)
     const quoted = allowed instanceof GatewayError ? allowed : quote(operation, allowed, model)
+    texts.release()
     return { model, quoted, client_labels: clientLabelsOf(headers, texts, operation.family) }
   }
 }

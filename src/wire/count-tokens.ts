@@ -34,9 +34,9 @@ export type TokenCount = Static<typeof TokenCount>
 
 export const parseCountTokens = parserOf(CountTokensRequest)
 
-/** The request for the provider: with the upstream's name of the model, and without the generation fields. */
-export function forCounting(body: CountTokensRequest, model: string): CountTokensRequest {
-  const copy: CountTokensRequest & Record<string, unknown> = { ...body, model }
+/** The request for the provider, without the generation fields. */
+export function forCounting(body: CountTokensRequest): CountTokensRequest {
+  const copy: CountTokensRequest & Record<string, unknown> = { ...body }
   for (const field of generationFields) delete copy[field]
   return copy
 }

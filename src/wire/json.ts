@@ -1,6 +1,15 @@
 import { GatewayError } from "../errors.ts"
 import { withValue } from "./paths.ts"
-import { type Excess, MAX_ESCAPES, MAX_NAMES, type NextTurn, nextTurn, Shape, slices } from "./shape.ts"
+import {
+  type Excess,
+  MAX_ESCAPES,
+  MAX_NAMES,
+  type NextTurn,
+  nextTurn,
+  Shape,
+  SLICE_BYTES,
+  slices,
+} from "./shape.ts"
 
 declare global {
   /** ECMA-262's "JSON.parse source text access", which the compiler's library does not know yet. */
@@ -35,22 +44,36 @@ export function readJsonBody(bytes: Uint8Array): object {
 /** A longer body is measured, parsed and read in turns of its own: 1 MiB of short texts takes 0.1 s. */
 const TURN_BYTES = 65_536
 
-/** The same for a body of any size: a large one is read in slices, so that other calls go on meanwhile. */
-export function readLargeBody(bytes: Uint8Array, turn: NextTurn = nextTurn): object | Promise<object> {
-  return bytes.byteLength <= TURN_BYTES ? readJsonBody(bytes) : readInSlices(bytes, turn)
+type ReadObject<Result> = (object: object, is_large: boolean) => Result
+
+/**
+ * The same for a body of any size, which `read` reads further. A large one is read in slices, so that other calls go on meanwhile.
+ * `turn` lets one body at a time be parsed: as objects, bodies of 1 MiB each would make every garbage collection a long pause.
+ */
+export function readLargeBody<Result>(
+  bytes: Uint8Array,
+  read: ReadObject<Result>,
+  turn: NextTurn = nextTurn,
+): Result | Promise<Result> {
+  return bytes.byteLength <= TURN_BYTES ? read(readJsonBody(bytes), false) : readInSlices(bytes, read, turn)
 }
 
-async function readInSlices(bytes: Uint8Array, turn: NextTurn): Promise<object> {
+async function readInSlices<Result>(
+  bytes: Uint8Array,
+  read: ReadObject<Result>,
+  turn: NextTurn,
+): Promise<Result> {
   const shape = new Shape()
   for await (const slice of slices(bytes, turn)) {
     shape.take(slice)
     checkShape(shape)
   }
   const text = decode(bytes)
-  await turn()
+  // This turn and the next one, in which no other body may be parsed.
+  await turn(2 * SLICE_BYTES)
   const object = parseObject(text, shape)
-  await turn()
-  return object
+  await nextTurn()
+  return read(object, true)
 }
 
 function parseObject(text: string, shape: Shape): object {
@@ -112,6 +135,24 @@ const FIRST_PLAIN = 0x23
 const LAST_PLAIN = 0x7e
 const BACKSLASH = 0x5c
 
+/** A field with a shorter text stays a value. */
+const RELEASED_TEXT = 1_024
+/** A number that a double may not hold, or a text that looks like one. */
+const LONG_NUMBER = /\d{16}|\d[eE]/
+
+/** A value of which only the text is kept. */
+class Released {
+  readonly #text: string
+
+  constructor(text: string) {
+    this.#text = text
+  }
+
+  get value(): unknown {
+    return parse(this.#text, LONG_NUMBER.test(this.#text))
+  }
+}
+
 /** The fields of a JSON object as text, each serialised once, for the measurement (D12) and to be sent (D18). */
 export class FieldTexts {
   names: readonly string[]
@@ -126,7 +167,7 @@ export class FieldTexts {
 
   /** Changes the object: sets these fields, by their paths. */
   set(fields: Readonly<Record<string, unknown>>): void {
-    const whole = Object.fromEntries(this.names.map((name, index) => [name, this.#values[index]]))
+    const whole = Object.fromEntries(this.names.map((name, index) => [name, this.valueAt(index)]))
     const object = Object.entries(fields).reduce(
       (changed, [path, value]) => withValue(changed, path, value),
       whole,
@@ -134,6 +175,23 @@ export class FieldTexts {
     this.names = Object.keys(object)
     this.#values = Object.values(object)
     this.#texts = []
+  }
+
+  /**
+   * Keeps fields with long texts only as text, also in the object that they come from. As values they may be 100,000 objects, which
+   * every garbage collection visits. To read such a value parses it again.
+   */
+  release(source: object = {}): void {
+    this.#values = this.#values.map((value, index) => {
+      if (typeof value !== "object" || value === null || value instanceof Released) return value
+      const text = this.at(index)
+      if (text.length < RELEASED_TEXT) return value
+      const released = new Released(text)
+      const name = this.names[index] ?? ""
+      if (Reflect.get(source, name) === value)
+        Object.defineProperty(source, name, { get: () => released.value, enumerable: true })
+      return released
+    })
   }
 
   /** The text of a field's value; undefined for a field that the object does not have. */
@@ -144,7 +202,8 @@ export class FieldTexts {
 
   /** The value of the field at this index of `names`. */
   valueAt(index: number): unknown {
-    return this.#values[index]
+    const value = this.#values[index]
+    return value instanceof Released ? value.value : value
   }
 
   /** The text of the field at this index of `names`. */
@@ -156,7 +215,7 @@ export class FieldTexts {
   /** The value of a field; undefined for a field that the object does not have. */
   value(name: string): unknown {
     const index = this.names.indexOf(name)
-    return index === -1 ? undefined : this.#values[index]
+    return index === -1 ? undefined : this.valueAt(index)
   }
 
   /** The whole object's text, in parts. `changes` replace or add fields; undefined leaves one out. */

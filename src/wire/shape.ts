@@ -197,8 +197,8 @@ export function nextTurn(): Promise<void> {
   return new Promise((resolve) => setImmediate(resolve))
 }
 
-/** Waits for a turn of the event loop, which texts of other accounts may have first (D78); null if there is no need to wait. */
-export type NextTurn = () => Promise<void> | null
+/** Waits for a turn of the event loop to read so many bytes, which other accounts may have first (D78); null if there is no need to wait. */
+export type NextTurn = (bytes?: number) => Promise<void> | null
 
 /** A large text piece by piece, with a turn of the event loop after each. */
 export async function* slices(

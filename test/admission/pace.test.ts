@@ -71,4 +71,17 @@ describe("D78 reading large bodies", () => {
     expect(turns).toBeLessThan(10)
     await Promise.all([...answers, body])
   })
+
+  test("a hundred calls of another account do not wait each for one of its large bodies", async () => {
+    const pace = new Pace()
+    const bodies = Array.from({ length: 60 }, () => pace.read("hot", MIB / 2))
+    let turns = 0
+    let is_done = false
+    const calls = Promise.all(Array.from({ length: 100 }, () => pace.read("cold", 2_048))).then(() => {
+      is_done = true
+    })
+    for (; !is_done; turns++) await new Promise((resolve) => setImmediate(resolve))
+    expect(turns).toBeLessThan(10)
+    await Promise.all([...bodies, calls])
+  })
 })

@@ -41,6 +41,32 @@ describe("D18 what is sent is what was read, field by field", () => {
     expect(parts).toEqual(['{"model":"m","messages":', `"${large}"`, ',"n":1,"tools":', `["${large}"]`, "}"])
   })
 
+  test("long fields that are kept only as text have the same values and texts, there and in their object", () => {
+    const long = { seeds: Array.from({ length: 500 }, (_, at) => `s${at}`) }
+    const whole = readJsonBody(
+      encoder.encode(
+        `{"messages":${JSON.stringify(long)},"seed":[${"12345678901234567890,".repeat(60)}1],"n":[1]}`,
+      ),
+    )
+    const sent = new FieldTexts(whole).with({}).join("")
+    const texts = new FieldTexts(whole)
+    const values = texts.names.map((name) => texts.value(name))
+    texts.release(whole)
+    expect(texts.value("messages")).not.toBe(values[0])
+    expect(texts.value("n")).toBe(values[2])
+    expect(texts.names.map((name) => texts.value(name))).toEqual(values)
+    expect(texts.with({}).join("")).toBe(sent)
+    expect(JSON.stringify(whole)).toBe(sent)
+    texts.set({ n: 2, "messages.seeds": "none" })
+    expect(JSON.parse(texts.with({}).join("")).messages).toEqual({ seeds: "none" })
+  })
+
+  test("a field that its object has with another value stays there", () => {
+    const object = { usage: { include: true } }
+    new FieldTexts({ usage: { text: "x".repeat(2_000) } }).release(object)
+    expect(object).toEqual({ usage: { include: true } })
+  })
+
   test("a field that is not there has no text", () => {
     expect(new FieldTexts({ a: null }).of("a")).toBe("null")
     expect(new FieldTexts({ a: null }).of("b")).toBeUndefined()

@@ -1,5 +1,6 @@
 import { describe, expect, spyOn, test } from "bun:test"
 import fc from "fast-check"
+import { Pace } from "../../src/admission/memory.ts"
 import { MAX_DEPTH, readJsonBody, readLargeBody } from "../../src/wire/json.ts"
 import { Shape } from "../../src/wire/shape.ts"
 import { refusalOf } from "../support/refusal.ts"
@@ -89,7 +90,7 @@ describe("D41 what takes the parser long, whatever its length", () => {
   test.each(refused)("%s beyond it are refused, and not parsed", async (_, text, message) => {
     const parse = spyOn(JSON, "parse")
     expect(refusal(bytes(text)).message).toContain(message)
-    expect(async () => readLargeBody(bytes(text))).toThrow(message)
+    expect(async () => readLargeBody(bytes(text), (object) => object)).toThrow(message)
     expect(parse.mock.calls.length).toBe(0)
     parse.mockRestore()
   })
@@ -101,9 +102,26 @@ describe("D41 what takes the parser long, whatever its length", () => {
       turns += 1
       if (turns < 100) setImmediate(turn)
     })
-    expect(await readLargeBody(bytes(text))).toEqual(JSON.parse(text))
+    expect(await readLargeBody(bytes(text), (object) => object)).toEqual(JSON.parse(text))
     clearImmediate(turning)
     expect(turns).toBeGreaterThan(3)
+  })
+
+  test("D78 of bodies that are read together, one at a time is parsed and not yet read", async () => {
+    const pace = new Pace()
+    const text = `{"a":[${"1,".repeat(40_000)}1]}`
+    const noted: string[] = []
+    const parse = spyOn(JSON, "parse")
+    const all = Array.from({ length: 5 }, () =>
+      readLargeBody(
+        bytes(text),
+        () => noted.push(`${parse.mock.calls.length} parsed`),
+        (size) => pace.read("one", size),
+      ),
+    )
+    await Promise.all(all)
+    parse.mockRestore()
+    expect(noted).toEqual(["1 parsed", "2 parsed", "3 parsed", "4 parsed", "5 parsed"])
   })
 
   test("the shape of any text is the same in any pieces", () => {

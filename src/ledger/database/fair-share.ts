@@ -47,33 +47,54 @@ interface Waiting {
   readonly cost: number
 }
 
-/** Waiters that continue one by one, by accounts in turn (D78). */
+interface AccountWaiting {
+  readonly waiting: Waiting[]
+  /** The cost that it may still have in this turn; a debt for what cost more than a turn. */
+  balance: number
+}
+
+/** The most turns that an account passes for something costly. */
+const MAX_PASSED_TURNS = 32
+
+/** Waiters that continue one by one, by accounts in turn (D78). Accounts that always wait get the same cost. */
 export class Waiters {
-  /** By account; the one whose turn is next is first. */
-  readonly #waiting = new Map<string, Waiting[]>()
+  /** The one whose turn is next is first. */
+  readonly #accounts = new Map<string, AccountWaiting>()
+  readonly #turn_cost: number
+
+  constructor(turn_cost = 1) {
+    this.#turn_cost = turn_cost
+  }
 
   get is_empty(): boolean {
-    return this.#waiting.size === 0
+    return this.#accounts.size === 0
   }
 
   /** Resolves when the account's turn has come. */
   wait(account_id: string, cost = 1): Promise<void> {
     return new Promise((resolve) => {
-      const own = this.#waiting.get(account_id)
-      if (own === undefined) this.#waiting.set(account_id, [{ resolve, cost }])
-      else own.push({ resolve, cost })
+      const own = this.#accounts.get(account_id)
+      const waiter = { resolve, cost }
+      if (own === undefined) this.#accounts.set(account_id, { waiting: [waiter], balance: this.#turn_cost })
+      else own.waiting.push(waiter)
     })
   }
 
-  /** Continues the first waiter of the next account, which goes to the end if it has more. Returns its cost; 0 if none waits. */
+  /** Continues the first waiter of the account whose turn it is. Returns its cost; 0 if none waits. */
   next(): number {
-    const [next] = this.#waiting
-    if (next === undefined) return 0
-    const [account_id, own] = next
-    const first = own.shift()
-    first?.resolve()
-    this.#waiting.delete(account_id)
-    if (own.length > 0) this.#waiting.set(account_id, own)
-    return first?.cost ?? 0
+    for (const [account_id, account] of this.#accounts) {
+      const first = account.balance > 0 ? account.waiting.shift() : undefined
+      const cost = first?.cost ?? 0
+      first?.resolve()
+      account.balance = Math.max(account.balance - cost, -MAX_PASSED_TURNS * this.#turn_cost)
+      if (account.waiting.length === 0) this.#accounts.delete(account_id)
+      else if (account.balance <= 0) {
+        account.balance += this.#turn_cost
+        this.#accounts.delete(account_id)
+        this.#accounts.set(account_id, account)
+      }
+      if (first !== undefined) return cost
+    }
+    return 0
   }
 }
