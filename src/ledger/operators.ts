@@ -23,18 +23,18 @@ import { type FeedQuery, readFeed, readFeeds } from "./feed/feed.ts"
 import * as sinks from "./feed/sinks.ts"
 import { type MoveState, movesBetween } from "./moves/moves.ts"
 import { addEstimates, readEstimates } from "./queue/estimates.ts"
-import { addRefusals, readRefusals } from "./queue/refusals.ts"
-import { addAttempts, sumAttempts } from "./reports/attempts.ts"
+import { readRefusals, refusalSums } from "./queue/refusals.ts"
+import { attemptSums, sumAttempts } from "./reports/attempts.ts"
 import { addBalances, balanceAt } from "./reports/balance.ts"
 import { type CallFilter, getCall, listCalls } from "./reports/calls.ts"
 import { addLatencies, latencies } from "./reports/latency.ts"
 import { mergePages } from "./reports/merge.ts"
-import { addOutcomes, outcomes } from "./reports/outcomes.ts"
-import { addReconciled, reconciled } from "./reports/reconciliation.ts"
+import { outcomeSums, outcomes } from "./reports/outcomes.ts"
+import { reconciled, reconciledSums } from "./reports/reconciliation.ts"
 import { accountStatement, addStatements, addTrialBalances, trialBalance } from "./reports/statement.ts"
 import { addCheckedDays, checkDay, earliest, firstDay } from "./reports/sum-hours.ts"
 import { type Timeline, timelineCells, timelineNames, timelineOf } from "./reports/timeline.ts"
-import { addNotedUsage, notedUsage } from "./reports/usage-notes.ts"
+import { notedSums, notedUsage } from "./reports/usage-notes.ts"
 import {
   type GroupedSpan,
   groupNames,
@@ -338,7 +338,7 @@ export function operatorLedger(databases: OneOrMore<OperatedDatabase>, deadlines
       })
       const parts = await all(timelineCells, sums_ms)(span, by, chosen)
       const names = await namesIn(shards.map(({ ask }) => ask(timelineNames)(by, chosen)))
-      return { ...timelineOf(span, chosen, parts, names), left_out }
+      return { ...(await timelineOf(span, chosen, parts, names)), left_out }
     },
     async latency(span: Span) {
       const range = await inAll(span)
@@ -346,16 +346,16 @@ export function operatorLedger(databases: OneOrMore<OperatedDatabase>, deadlines
     },
     async outcomes(span: Span) {
       const range = await inAll(span)
-      return addOutcomes(await all(outcomes, sums_ms)(range))
+      return outcomeSums.merge(await all(outcomes, sums_ms)(range))
     },
     balanceAt: added(addBalances, balanceAt, sums_ms),
     statement: added(addStatements, accountStatement, sums_ms),
     trialBalance: added(addTrialBalances, trialBalance, sums_ms),
     estimates: added(addEstimates, readEstimates),
-    refusals: added(addRefusals, readRefusals),
-    attempts: added(addAttempts, sumAttempts, sums_ms),
-    reconciled: added(addReconciled, reconciled, sums_ms),
-    notedUsage: added(addNotedUsage, notedUsage, sums_ms),
+    refusals: added(refusalSums.merge, readRefusals),
+    attempts: added(attemptSums.merge, sumAttempts, sums_ms),
+    reconciled: added(reconciledSums.merge, reconciled, sums_ms),
+    notedUsage: added(notedSums.merge, notedUsage, sums_ms),
     /** With `onProgress`, the deadline covers only the first piece, and each statement has its own. */
     async audit(options: AuditOptions): Promise<Audit> {
       if (options.onProgress === undefined)

@@ -6,7 +6,7 @@ import type { Runner } from "../../src/ledger/database/connection.ts"
 import type { AttemptEntry, Hold } from "../../src/ledger/entries.ts"
 import { attemptQueue } from "../../src/ledger/queue/attempts.ts"
 import { Spool } from "../../src/ledger/queue/spool.ts"
-import { addAttempts, sumAttempts } from "../../src/ledger/reports/attempts.ts"
+import { attemptSums, sumAttempts } from "../../src/ledger/reports/attempts.ts"
 import { getCall, getCallOf } from "../../src/ledger/reports/calls.ts"
 import { DatabaseProxy } from "../support/proxy.ts"
 import {
@@ -220,7 +220,7 @@ test("D93 attempts are counted by upstream, key, model and outcome, in a range o
   expect(await sums({ account_id: other.account_id })).toEqual([second])
   expect(await sums({ model: "other" })).toEqual([])
   const later = { ...second, last_at: new Date(at(13)) }
-  expect(addAttempts([[first], [later, second]])).toEqual([first, { ...later, attempts: 2 }])
+  expect(await attemptSums.merge([[first], [later, second]])).toEqual([first, { ...later, attempts: 2 }])
 })
 
 describe("D93 each month gets a table for attempts", () => {

@@ -118,7 +118,7 @@ describe("D92 sums about estimates", () => {
     expect(await read(1)).toMatchObject([{ calls: 2, bytes_per_token: 4 }])
   })
 
-  test("of several shards are added, with the latest settings (D74)", () => {
+  test("of several shards are added, with the latest settings (D74)", async () => {
     const sums = { ...sample, calls: 3, reasoning_calls: 3, day: "2026-11-20" }
     const later = { ...sums, day: "2026-11-21", bytes_per_token: 3.7 }
     const other = { ...sums, model: "other", calls: 9 }
@@ -126,7 +126,7 @@ describe("D92 sums about estimates", () => {
       [[sums], [later, other]],
       [[other], [later], [sums]],
     ])
-      expect(addEstimates(parts)).toMatchObject([
+      expect(await addEstimates(parts)).toMatchObject([
         { model: "other", calls: 9, bytes_per_token: 4 },
         { model: sample.model, calls: 6, output_bytes: 240, bytes_per_token: 3.7 },
       ])

@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test"
 import type { End } from "../../src/ledger/entries.ts"
 import { writeAttempts } from "../../src/ledger/queue/attempts.ts"
-import { addReconciled, reconciled } from "../../src/ledger/reports/reconciliation.ts"
+import { reconciled, reconciledSums } from "../../src/ledger/reports/reconciliation.ts"
 import { falsify, holdOf, idAt, released, settled, testGateway } from "./test-database.ts"
 
 /** D98: the sums that a provider's report is compared with. */
@@ -79,7 +79,7 @@ test("D98 calls count when they ended, with their final tokens; those that a pro
     ["2026-11-20T00:00:00.000Z", 1],
     ["2026-11-20T00:00:00.000Z", 6],
   ])
-  expect(await addReconciled([[nine], [ten, nine]])).toEqual([
+  expect(await reconciledSums.merge([[nine], [ten, nine]])).toEqual([
     {
       ...nine,
       ...sums(10),

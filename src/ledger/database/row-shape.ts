@@ -1,4 +1,4 @@
-import { mapInTurns } from "../../turns.ts"
+import { mapInTurns, sortInTurns } from "../../turns.ts"
 import { intOf, type Row, textOf, textOrNull } from "./statement.ts"
 
 /** A column of a statement: how its value is read from a row, and how those of two shards are added (D74). */
@@ -13,9 +13,18 @@ type ColumnShapes<Shaped> = { readonly [Name in keyof Shaped]: ColumnShape<Shape
 /** The rows of a statement, whose columns have these names. */
 export class RowShape<Shaped extends object> {
   readonly #columns: readonly (readonly [name: string, column: ColumnShape<unknown>])[]
+  readonly #compare: (one: Shaped, other: Shaped) => number
+  readonly #most: number
 
-  constructor(columns: ColumnShapes<Shaped>) {
+  /** `compare`: the order of merged rows, of which there are at most so many. */
+  constructor(
+    columns: ColumnShapes<Shaped>,
+    compare: (one: NoInfer<Shaped>, other: NoInfer<Shaped>) => number = () => 0,
+    most = Number.POSITIVE_INFINITY,
+  ) {
     this.#columns = Object.entries(columns)
+    this.#compare = compare
+    this.#most = most
   }
 
   /** `prefix`: of the names of its columns in the row. */
@@ -30,20 +39,12 @@ export class RowShape<Shaped extends object> {
     })
   }
 
-  /** The sums of several shards. Those that say the same of what is summed become one. */
-  merge(parts: readonly (readonly Shaped[])[]): Shaped[] {
-    return mergeRows(parts, this.#key(), (one, other) => this.add(one, other))
-  }
-
-  /** The same for many sums, with turns of the event loop. */
-  mergeInTurns(parts: readonly (readonly Shaped[])[]): Promise<Shaped[]> {
-    return mergeInTurns(parts, this.#key(), (one, other) => this.add(one, other))
-  }
-
-  /** Of a sum, the values that say what is summed. */
-  #key(): (sum: Shaped) => string {
+  /** The sums of several shards (D74). Those that say the same of what is summed become one. */
+  readonly merge = async (parts: readonly (readonly Shaped[])[]): Promise<readonly Shaped[]> => {
     const own = this.#columns.filter(([, { add }]) => add === undefined).map(([name]) => name)
-    return (sum) => JSON.stringify(own.map((name): unknown => Reflect.get(sum, name)))
+    const keyOf = (sum: Shaped) => JSON.stringify(own.map((name): unknown => Reflect.get(sum, name)))
+    const merged = await mergeRows(parts, keyOf, (one, other) => this.add(one, other))
+    return (await sortInTurns(merged, this.#compare)).slice(0, this.#most)
   }
 
   #made(value: (name: string, column: ColumnShape<unknown>) => unknown): Shaped {
@@ -107,35 +108,17 @@ function numberOf(row: Row, name: string): number {
   return value
 }
 
-/** The rows of several shards; those with the same key are added. */
-export function mergeRows<Row>(
-  parts: readonly (readonly Row[])[],
-  keyOf: (row: Row) => string,
-  add: (one: Row, other: Row) => Row,
-): Row[] {
-  const merged = new Map<string, Row>()
-  for (const row of parts.flat()) addRow(merged, keyOf(row), row, add)
-  return [...merged.values()]
-}
-
-/** The same for many rows, with turns of the event loop. */
-export async function mergeInTurns<Row>(
+/** The rows of several shards, with turns of the event loop; those with the same key are added. */
+export async function mergeRows<Row>(
   parts: readonly (readonly Row[])[],
   keyOf: (row: Row) => string,
   add: (one: Row, other: Row) => Row,
 ): Promise<Row[]> {
   const merged = new Map<string, Row>()
-  for (const part of parts) await mapInTurns(part, (row) => addRow(merged, keyOf(row), row, add))
+  for (const part of parts)
+    await mapInTurns(part, (row) => {
+      const known = merged.get(keyOf(row))
+      merged.set(keyOf(row), known === undefined ? row : add(known, row))
+    })
   return [...merged.values()]
-}
-
-/** Adds a row to that of the same key. */
-function addRow<Row>(
-  rows: Map<string, Row>,
-  key: string,
-  row: Row,
-  add: (one: Row, other: Row) => Row,
-): void {
-  const known = rows.get(key)
-  rows.set(key, known === undefined ? row : add(known, row))
 }

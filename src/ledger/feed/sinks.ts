@@ -169,14 +169,15 @@ function eventsOf(database: Db, sink: SinkRow, limit: number): Promise<FeedPart>
 }
 
 /** The sinks of several shards: each once, as the shard sees it that is furthest behind or not in order. */
-export function mergeSinks(parts: readonly (readonly Sink[])[]): Sink[] {
+export async function mergeSinks(parts: readonly (readonly Sink[])[]): Promise<Sink[]> {
   const worseOf = (one: Sink, other: Sink) => (isWorse(other, one) ? other : one)
-  return mergeRows(parts, ({ id }) => id, worseOf).sort((left, right) => (left.name < right.name ? -1 : 1))
+  const merged = await mergeRows(parts, ({ id }) => id, worseOf)
+  return merged.sort((left, right) => (left.name < right.name ? -1 : 1))
 }
 
 /** The worst that several shards say of one sink; null if none has it. */
-export function oneSink(parts: readonly (Sink | null)[]): Sink | null {
-  return mergeSinks([parts.filter((part) => part !== null)])[0] ?? null
+export async function oneSink(parts: readonly (Sink | null)[]): Promise<Sink | null> {
+  return (await mergeSinks([parts.filter((part) => part !== null)]))[0] ?? null
 }
 
 function isWorse(one: Sink, other: Sink): boolean {

@@ -108,12 +108,11 @@ export async function readEstimates(
 }
 
 /** Adds the sums of several shards (D74), with the latest settings; the most calls first. */
-export function addEstimates(parts: readonly (readonly DatedSums[])[]): readonly EstimateSums[] {
+export async function addEstimates(parts: readonly (readonly DatedSums[])[]): Promise<EstimateSums[]> {
   const add = (one: DatedSums, other: DatedSums): DatedSums => ({
     ...(one.day < other.day ? other : one),
     ...recordOf(counts, (name) => one[name] + other[name]),
   })
-  return mergeRows(parts, ({ model, operation }) => JSON.stringify([model, operation]), add).sort(
-    (left, right) => right.calls - left.calls || (left.model < right.model ? -1 : 1),
-  )
+  const merged = await mergeRows(parts, ({ model, operation }) => JSON.stringify([model, operation]), add)
+  return merged.sort((left, right) => right.calls - left.calls || (left.model < right.model ? -1 : 1))
 }

@@ -67,23 +67,25 @@ interface RefusalFilter {
 const name: typeof optionalText = { ...optionalText, add: (one, other) => one ?? other }
 
 /** The refused calls of a key with one code; the ids are null for calls with an unknown key, or without one. */
-const sums = new RowShape({
-  account_id: optionalText,
-  account_name: name,
-  key_id: optionalText,
-  key_name: name,
-  code: text,
-  requests: count,
-  last_at: latest,
-})
-
-type RefusalSum = RowOf<typeof sums>
+export const refusalSums = new RowShape(
+  {
+    account_id: optionalText,
+    account_name: name,
+    key_id: optionalText,
+    key_name: name,
+    code: text,
+    requests: count,
+    last_at: latest,
+  },
+  (one, other) => other.requests - one.requests,
+  MAX_ROWS,
+)
 
 /** Sums of all hours that overlap the time, most requests first. */
 export async function readRefusals(
   database: Db,
   { from, to, account_id, key_id, code }: RefusalFilter,
-): Promise<RefusalSum[]> {
+): Promise<RowOf<typeof refusalSums>[]> {
   const rows = await database.execute<Row>(sql`
 WITH x AS (
   SELECT account_id, key_id, code, sum(requests) AS requests, max(last_at) AS last_at FROM ${refusals}
@@ -98,13 +100,5 @@ SELECT nullif(x.account_id, ${NIL_ID}::uuid) AS account_id, nullif(x.key_id, ${N
   (SELECT name FROM ${accounts} WHERE id = x.account_id) AS account_name,
   (SELECT name FROM ${keys} WHERE id = x.key_id) AS key_name
 FROM x`)
-  return rows.map((row) => sums.read(row))
-}
-
-/** Adds the sums of several shards (D74), because an account that has moved has refusals in both. */
-export function addRefusals(parts: readonly (readonly RefusalSum[])[]): RefusalSum[] {
-  return sums
-    .merge(parts)
-    .sort((one, other) => other.requests - one.requests)
-    .slice(0, MAX_ROWS)
+  return rows.map((row) => refusalSums.read(row))
 }

@@ -60,23 +60,25 @@ interface AttemptFilter {
   readonly model?: string | undefined
 }
 
-const sums = new RowShape({
-  upstream: text,
-  upstream_key: optionalText,
-  model: text,
-  status: { read: (row, name) => (row[name] === null ? null : Number(textOf(row, name))) },
-  failure: { read: (row, name) => failureOf(row[name]) },
-  attempts: count,
-  last_at: latest,
-})
-
-type AttemptSum = RowOf<typeof sums>
+export const attemptSums = new RowShape(
+  {
+    upstream: text,
+    upstream_key: optionalText,
+    model: text,
+    status: { read: (row, name) => (row[name] === null ? null : Number(textOf(row, name))) },
+    failure: { read: (row, name) => failureOf(row[name]) },
+    attempts: count,
+    last_at: latest,
+  },
+  (one, other) => other.attempts - one.attempts,
+  MAX_ROWS,
+)
 
 /** The attempts that ended from `from` on and before `to`, most first. */
 export async function sumAttempts(
   database: Db,
   { from, to, account_id, upstream, model }: AttemptFilter,
-): Promise<AttemptSum[]> {
+): Promise<RowOf<typeof attemptSums>[]> {
   const rows = await database.execute<Row>(sql`
 WITH x AS (
   SELECT a.upstream, a.upstream_key, a.status, a.failure, a.ended_at, sold.model FROM ${attempts} a
@@ -90,12 +92,5 @@ SELECT x.upstream, x.upstream_key, x.model, x.status::text, x.failure, count(*):
   (extract(epoch FROM max(x.ended_at)) * 1000)::bigint::text AS last_at
 FROM x WHERE ${model ?? null}::text IS NULL OR x.model = ${model ?? null}::text
 GROUP BY 1, 2, 3, 4, 5 ORDER BY count(*) DESC, max(x.ended_at) DESC LIMIT ${sql.raw(String(MAX_ROWS))}`)
-  return rows.map((row) => sums.read(row))
-}
-
-export function addAttempts(parts: readonly (readonly AttemptSum[])[]): AttemptSum[] {
-  return sums
-    .merge(parts)
-    .sort((one, other) => other.attempts - one.attempts)
-    .slice(0, MAX_ROWS)
+  return rows.map((row) => attemptSums.read(row))
 }

@@ -44,6 +44,7 @@ export async function balanceIn(
 }
 
 /** The sums of an account's past balances in all shards (D74); null if it is in none. */
-export function addBalances(parts: readonly (PastBalance | null)[]): PastBalance | null {
-  return balances.merge([parts.filter((part) => part !== null)])[0] ?? null
+export async function addBalances(parts: readonly (PastBalance | null)[]): Promise<PastBalance | null> {
+  const [sum = null] = await balances.merge([parts.filter((part) => part !== null)])
+  return sum
 }

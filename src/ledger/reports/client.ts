@@ -97,7 +97,7 @@ export function openClientReports(shards: readonly Pick<Database, "receipts" | "
       mergePages(await sumAll(account_id, (sums) => listCalls(sums, { ...filter, account_id }, page)), page),
     /** The statement of the account (D106). */
     async statement(account_id: string, span: Span) {
-      const whole = addStatements(
+      const whole = await addStatements(
         await sumAll(account_id, (sums) => accountStatement(sums, account_id, span)),
       )
       if (whole === null) throw new Error("an active key has no account")

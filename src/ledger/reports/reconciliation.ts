@@ -1,6 +1,6 @@
 import { sql } from "drizzle-orm"
 import { recordOf } from "../../kinds.ts"
-import { mapInTurns, sortInTurns } from "../../turns.ts"
+import { mapInTurns } from "../../turns.ts"
 import {
   amount,
   count,
@@ -33,23 +33,46 @@ const doubts = ["estimated", "cut", "boundary"] as const
 const tokens = { calls: count, prompt_tokens: count, completion_tokens: count }
 
 /** Calls and attempts of an operation of a model with a key of the upstream in one step (D98). */
-const sums = new RowShape({
-  from: time,
-  model: text,
-  operation: text,
-  upstream_key: optionalText,
-  ...tokens,
-  cached_tokens: count,
-  cost_nano: amount,
-  input_pico: highest,
-  cached_input_pico: highest,
-  output_pico: highest,
-  attempts: count,
-  /** Calls whose tokens a provider may count in another way, or at another time. */
-  ...recordOf(doubts, () => group(tokens)),
-})
+export const reconciledSums = new RowShape(
+  {
+    from: time,
+    model: text,
+    operation: text,
+    upstream_key: optionalText,
+    ...tokens,
+    cached_tokens: count,
+    cost_nano: amount,
+    input_pico: highest,
+    cached_input_pico: highest,
+    output_pico: highest,
+    attempts: count,
+    /** Calls whose tokens a provider may count in another way, or at another time. */
+    ...recordOf(doubts, () => group(tokens)),
+  },
+  inOrder,
+)
 
-export type ReconciledSum = RowOf<typeof sums>
+interface SummedPlace {
+  readonly from: Date
+  readonly model: string
+  readonly operation: string
+  readonly upstream_key: string | null
+}
+
+/** The order of one shard, whose last are calls without a key's name. */
+function inOrder(one: SummedPlace, other: SummedPlace): number {
+  return (
+    one.from.getTime() - other.from.getTime() ||
+    compared(one.model, other.model) ||
+    compared(one.operation, other.operation) ||
+    Number(one.upstream_key === null) - Number(other.upstream_key === null) ||
+    compared(one.upstream_key ?? "", other.upstream_key ?? "")
+  )
+}
+
+const compared = (one: string, other: string) => (one < other ? -1 : Number(one > other))
+
+export type ReconciledSum = RowOf<typeof reconciledSums>
 
 const BOUNDARY_MS = sql.raw("60000")
 
@@ -116,28 +139,7 @@ SELECT x.step_ms::text AS "from", x.model, x.operation, x.upstream_key, count(*)
 FROM x GROUP BY x.step_ms, x.model, x.operation, x.upstream_key
 ORDER BY x.step_ms, x.model COLLATE "C", x.operation COLLATE "C", x.upstream_key COLLATE "C"`
     for await (const rows of inPages(transaction, query))
-      found.push(...(await mapInTurns(rows, (row) => sums.read(row))))
+      found.push(...(await mapInTurns(rows, (row) => reconciledSums.read(row))))
     return found
   })
 }
-
-/** Adds the sums of several shards (D74). */
-export async function addReconciled(
-  parts: readonly (readonly ReconciledSum[])[],
-): Promise<readonly ReconciledSum[]> {
-  const merged = await sums.mergeInTurns(parts)
-  return sortInTurns(merged, inOrder)
-}
-
-/** The order of one shard, whose last are calls without a key's name. */
-function inOrder(one: ReconciledSum, other: ReconciledSum): number {
-  return (
-    one.from.getTime() - other.from.getTime() ||
-    compared(one.model, other.model) ||
-    compared(one.operation, other.operation) ||
-    Number(one.upstream_key === null) - Number(other.upstream_key === null) ||
-    compared(one.upstream_key ?? "", other.upstream_key ?? "")
-  )
-}
-
-const compared = (one: string, other: string) => (one < other ? -1 : Number(one > other))

@@ -20,8 +20,10 @@ import { countedColumns, countedSums } from "./counted.ts"
 const flows = new RowShape({ kind: word(recordedKinds), credits: count, amount_nano: amount })
 type KindFlow = RowOf<typeof flows>
 
-/** Charges of ended calls to a model, with the differences of corrections (D13). */
-const charges = new RowShape({ model: text, ...countedColumns })
+/** Charges of ended calls to a model, with the differences of corrections (D13), the dearest model first. */
+const charges = new RowShape({ model: text, ...countedColumns }, (one, other) =>
+  one.charge_nano > other.charge_nano ? -1 : 1,
+)
 
 /** The balances of an account at the start and the end of a time, and everything that changed it between them. */
 export interface AccountStatement {
@@ -89,16 +91,16 @@ export async function accountStatement(
   })
 }
 
-/** The statement over all shards, the dearest model first, or null. Throws if it does not add up. */
-export function addStatements(parts: readonly (AccountStatement | null)[]): AccountStatement | null {
+/** The statement over all shards, or null. Rejects if it does not add up. */
+export async function addStatements(
+  parts: readonly (AccountStatement | null)[],
+): Promise<AccountStatement | null> {
   const found = parts.filter((part) => part !== null)
   if (found.length === 0) return null
   const whole: AccountStatement = {
     ...sumsOf(["opening_nano", "closing_nano", "expired_nano", "voided_nano"], found),
-    credits: addKinds(found.map(({ credits }) => credits)),
-    charges: charges
-      .merge(found.map((part) => part.charges))
-      .sort((one, other) => (one.charge_nano > other.charge_nano ? -1 : 1)),
+    credits: await addKinds(found.map(({ credits }) => credits)),
+    charges: await charges.merge(found.map((part) => part.charges)),
   }
   const credited = whole.credits.reduce((total, { amount_nano }) => total + amount_nano, 0n)
   const charged = whole.charges.reduce((total, { charge_nano }) => total + charge_nano, 0n)
@@ -114,8 +116,9 @@ const sumsOf = <Name extends string>(
 ) => recordOf(names, (name) => parts.reduce((total, part) => total + part[name], 0n))
 
 /** Money that moved from one shard to another is none that came or went. */
-function addKinds(parts: readonly (readonly KindFlow[])[]): KindFlow[] {
-  return flows.merge(parts).filter(({ kind, amount_nano }) => kind !== "moved" || amount_nano !== 0n)
+async function addKinds(parts: readonly (readonly KindFlow[])[]): Promise<KindFlow[]> {
+  const kinds = await flows.merge(parts)
+  return kinds.filter(({ kind, amount_nano }) => kind !== "moved" || amount_nano !== 0n)
 }
 
 /** The balances of all accounts at a moment, and all money that came and went before it. */
@@ -180,11 +183,11 @@ export async function trialBalance(database: Db, at: Date): Promise<TrialBalance
   })
 }
 
-export function addTrialBalances(parts: readonly TrialBalance[]): TrialBalance {
+export async function addTrialBalances(parts: readonly TrialBalance[]): Promise<TrialBalance> {
   return {
     accounts: parts.reduce((total, { accounts }) => total + accounts, 0),
     ...sumsOf(["positive_nano", "negative_nano", "held_nano"], parts),
     ...sumsOf(["charged_nano", "expired_nano", "voided_nano"], parts),
-    credits: addKinds(parts.map(({ credits }) => credits)),
+    credits: await addKinds(parts.map(({ credits }) => credits)),
   }
 }

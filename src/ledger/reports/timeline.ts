@@ -62,14 +62,14 @@ export async function timelineCells(
 }
 
 /** The timeline of several shards (D74). */
-export function timelineOf(
+export async function timelineOf(
   span: Span,
   chosen: readonly string[],
   shards: readonly (readonly TimelineCell[])[],
   names: ReadonlyMap<string, string>,
-): Omit<Timeline, "left_out"> {
+): Promise<Omit<Timeline, "left_out">> {
   const { step_s, starts_at } = stepsOf(span)
-  const by_rank = Map.groupBy(cells.merge(shards), ({ rank }) => rank)
+  const by_rank = Map.groupBy(await cells.merge(shards), ({ rank }) => rank)
   const groups = [...chosen, null].flatMap((group, at) => {
     const found = by_rank.get(at + 1)
     const by_step = new Map(found?.map((cell) => [cell.step, cell]))

@@ -11,20 +11,21 @@ const MAX_MODELS = 100
 const MAX_NAMES = 20
 
 /** Calls of a model at an upstream with such a note, or with a charge below the provider's own cost (D90). */
-const sums = new RowShape({
-  model: text,
-  upstream: text,
-  calls: count,
-  notes: group(recordOf(usageNotes, () => count)),
-  below_cost_calls: count,
-  unread: {
-    read: (row, name) => namesOf(JSON.parse(textOf(row, name))),
-    add: (one: readonly string[], other: readonly string[]) =>
-      [...new Set([...one, ...other])].slice(0, MAX_NAMES),
+export const notedSums = new RowShape(
+  {
+    model: text,
+    upstream: text,
+    calls: count,
+    notes: group(recordOf(usageNotes, () => count)),
+    below_cost_calls: count,
+    unread: {
+      read: (row, name) => namesOf(JSON.parse(textOf(row, name))),
+      add: (one: readonly string[], other: readonly string[]) =>
+        [...new Set([...one, ...other])].slice(0, MAX_NAMES),
+    },
   },
-})
-
-type NotedUsage = RowOf<typeof sums>
+  (one, other) => other.calls - one.calls,
+)
 
 const noted = sql.raw(`ARRAY[${usageNotes.map((note) => `'${note}'`).join(", ")}]`)
 /** At a price multiplier of 1. */
@@ -37,7 +38,7 @@ const noteCounts = sql.raw(
 )
 
 /** Notes of calls that ended in the last `days` of 24 hours, most calls first. */
-export async function notedUsage(database: Db, days: number): Promise<NotedUsage[]> {
+export async function notedUsage(database: Db, days: number): Promise<RowOf<typeof notedSums>[]> {
   const rows = await database.execute<Row>(sql`
 WITH x AS (
   SELECT ${t.model}, ${t.upstream}, ${e.notes}, ${e.details}, ${is_below_cost} AS is_below_cost
@@ -50,14 +51,9 @@ SELECT x.model, x.upstream, count(*)::text AS calls, ${noteCounts},
     SELECT DISTINCT n.name FROM x y CROSS JOIN LATERAL jsonb_array_elements_text(y.details -> 'unread') AS n (name)
     WHERE y.model = x.model AND y.upstream = x.upstream ORDER BY n.name LIMIT ${sql.raw(String(MAX_NAMES))}) u) AS unread
 FROM x GROUP BY x.model, x.upstream ORDER BY count(*) DESC, x.model, x.upstream LIMIT ${sql.raw(String(MAX_MODELS))}`)
-  return rows.map((row) => sums.read(row))
+  return rows.map((row) => notedSums.read(row))
 }
 
 function namesOf(value: unknown): string[] {
   return Array.isArray(value) ? value.filter((name) => typeof name === "string") : []
-}
-
-/** Adds the notes of several shards (D74). */
-export function addNotedUsage(parts: readonly (readonly NotedUsage[])[]): NotedUsage[] {
-  return sums.merge(parts).sort((one, other) => other.calls - one.calls)
 }

@@ -4,7 +4,7 @@ import { countedKinds, recordOf } from "../../kinds.ts"
 import { mapInTurns, sortInTurns } from "../../turns.ts"
 import type { Grouping } from "../../wire/usage-report.ts"
 import { answerOf } from "../database/answer.ts"
-import { amount, count, group, mergeInTurns, type RowOf, RowShape } from "../database/row-shape.ts"
+import { amount, count, group, mergeRows, type RowOf, RowShape } from "../database/row-shape.ts"
 import {
   DAY_MS,
   HOUR_MS,
@@ -187,7 +187,7 @@ async function* merged(shards: readonly ReturnType<typeof pagesOf>[]) {
     if (end === undefined) return
     const parts = open.map(({ groups }) => groups.filter(({ key }) => key <= end.key))
     for (const shard of open) shard.groups = shard.groups.filter(({ key }) => key > end.key)
-    const added = await mergeInTurns(
+    const added = await mergeRows(
       parts,
       ({ key }) => key,
       (one, other) => ({ ...one, ...usageSums.add(one, other) }),
