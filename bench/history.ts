@@ -8,7 +8,7 @@ import { latencies } from "../src/ledger/reports/latency.ts"
 import { outcomes } from "../src/ledger/reports/outcomes.ts"
 import { sumHours } from "../src/ledger/reports/sum-hours.ts"
 import { timelineCells } from "../src/ledger/reports/timeline.ts"
-import { sumUsage } from "../src/ledger/reports/usage-sums.ts"
+import { type GroupedSpan, MAX_GROUPS, readUsage } from "../src/ledger/reports/usage-sums.ts"
 import { beginMonths, fill, SPAN_DAYS } from "./history-fill.ts"
 import { LedgerLoad, type Payer, TERMS } from "./ledger-load.ts"
 import { type RunFacts, runFacts } from "./machine.ts"
@@ -160,11 +160,12 @@ class History {
     const [payer] = this.#payers
     const account_id = payer?.account_id ?? ""
     const ask = (what: string, question: () => Promise<unknown>) => this.#within(QUESTION_MS, what, question)
+    const sumOf = (range: GroupedSpan) => readUsage(this.#db, range, MAX_GROUPS, async () => {})
     for (const by of ["model", "operation", "key", "account", "day"] as const)
-      await ask(`usage by ${by}`, () => sumUsage(this.#db, { from, to, by }))
+      await ask(`usage by ${by}`, () => sumOf({ from, to, by }))
     const own = { from, to, by: "day", account_ids: [account_id] } as const
-    await ask("usage of an account by day", () => sumUsage(this.#db, own))
-    await ask("usage by hour, 30 days", () => sumUsage(this.#db, { ...month, by: "hour" }))
+    await ask("usage of an account by day", () => sumOf(own))
+    await ask("usage by hour, 30 days", () => sumOf({ ...month, by: "hour" }))
     for (const split of ["model", "key", "account"] as const)
       await ask(`timeline by ${split}`, () => timelineCells(this.#db, { from, to }, split, []))
     await ask("latency", () => latencies(this.#db, { from, to }))

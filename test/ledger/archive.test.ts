@@ -10,8 +10,8 @@ import { writeAttempts } from "../../src/ledger/queue/attempts.ts"
 import { balanceAt } from "../../src/ledger/reports/balance.ts"
 import { getCall, listCalls } from "../../src/ledger/reports/calls.ts"
 import { checkDay, firstDay, sumHours } from "../../src/ledger/reports/sum-hours.ts"
-import { sumUsage } from "../../src/ledger/reports/usage-sums.ts"
 import { thrown } from "../support/thrown.ts"
+import { sumUsage } from "./sum-usage.ts"
 import {
   failureOf,
   falsify,

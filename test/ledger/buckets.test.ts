@@ -5,8 +5,8 @@ import { audit } from "../../src/ledger/archive/audit.ts"
 import type { End } from "../../src/ledger/entries.ts"
 import { registerTerms } from "../../src/ledger/money/terms.ts"
 import { lineOf, parseLine } from "../../src/ledger/queue/spool.ts"
-import { sumUsage } from "../../src/ledger/reports/usage-sums.ts"
 import { priceOf } from "../support/price.ts"
+import { sumUsage } from "./sum-usage.ts"
 import {
   type Account,
   call,

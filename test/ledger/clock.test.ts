@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test"
 import { changeKey, getKey } from "../../src/ledger/accounts/keys.ts"
 import { audit } from "../../src/ledger/archive/audit.ts"
-import { sumUsage } from "../../src/ledger/reports/usage-sums.ts"
+import { sumUsage } from "./sum-usage.ts"
 import { type Account, holdOf, idAt, settled, spawnFile, testGateway } from "./test-database.ts"
 
 /** D58: the ledger's clock is the database's. Gateways with another one run as processes of their own. */

@@ -16,7 +16,7 @@ import { registerTerms } from "../../src/ledger/money/terms.ts"
 import { moveAccount } from "../../src/ledger/moves/moves.ts"
 import { Owners, readStandings } from "../../src/ledger/queue/standings.ts"
 import { sumHours } from "../../src/ledger/reports/sum-hours.ts"
-import { sumUsage } from "../../src/ledger/reports/usage-sums.ts"
+import { sumUsage } from "./sum-usage.ts"
 import {
   type Account,
   FIRST,

@@ -9,10 +9,11 @@ import { addLatencies, latencies } from "../../src/ledger/reports/latency.ts"
 import { outcomes } from "../../src/ledger/reports/outcomes.ts"
 import { checkDay, firstDay, sumHours } from "../../src/ledger/reports/sum-hours.ts"
 import { timelineCells } from "../../src/ledger/reports/timeline.ts"
-import { type GroupSums, sumUsage } from "../../src/ledger/reports/usage-sums.ts"
+import type { GroupSums } from "../../src/ledger/reports/usage-sums.ts"
 import type { Grouping } from "../../src/wire/usage-report.ts"
 import { plantCalls } from "../admin/admin-harness.ts"
 import { thrown } from "../support/thrown.ts"
+import { sumUsage } from "./sum-usage.ts"
 import {
   falsify,
   numberedId,

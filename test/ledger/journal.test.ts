@@ -1,7 +1,7 @@
 import { beforeAll, describe, expect, test } from "bun:test"
 import { writeAttempts } from "../../src/ledger/queue/attempts.ts"
-import { sumUsage } from "../../src/ledger/reports/usage-sums.ts"
 import type { Grouping } from "../../src/wire/usage-report.ts"
+import { sumUsage } from "./sum-usage.ts"
 import {
   type Account,
   checkpointOf,

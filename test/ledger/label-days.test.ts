@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test"
-import { sumUsage } from "../../src/ledger/reports/usage-sums.ts"
 import { OTHER } from "../../src/ledger/schema/labels.ts"
+import { sumUsage } from "./sum-usage.ts"
 import { FIRST, falsify, sumAnew, testDatabase } from "./test-database.ts"
 
 /** D94: the most labels that have sums of their own. hours.test.ts compares sums by label with the journal. */

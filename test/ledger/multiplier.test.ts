@@ -6,8 +6,8 @@ import type { Hold } from "../../src/ledger/entries.ts"
 import { endBatch } from "../../src/ledger/money/end.ts"
 import { expireBatch } from "../../src/ledger/money/expire.ts"
 import { holdBatch, type KnownAccounts } from "../../src/ledger/money/hold.ts"
-import { sumUsage } from "../../src/ledger/reports/usage-sums.ts"
 import { ceilToNano, heldFor } from "../../src/money.ts"
+import { sumUsage } from "./sum-usage.ts"
 import {
   type Account,
   checkpointOf,

@@ -29,8 +29,8 @@ import { getCallOf, listCalls } from "../../src/ledger/reports/calls.ts"
 import { latencies } from "../../src/ledger/reports/latency.ts"
 import { outcomes } from "../../src/ledger/reports/outcomes.ts"
 import { timelineCells } from "../../src/ledger/reports/timeline.ts"
-import { sumUsage } from "../../src/ledger/reports/usage-sums.ts"
 import { accountSorts } from "../../src/wire/admin-query.ts"
+import { sumUsage } from "./sum-usage.ts"
 import {
   type Account,
   checkpointOf,

@@ -75,10 +75,6 @@ export interface UsageTotals {
   readonly total: SummedUsage
 }
 
-interface UsageSummary extends UsageTotals {
-  readonly groups: readonly GroupSums[]
-}
-
 /** Of a report with a total. */
 export const MAX_GROUPS = 1_000
 /** Of a report that must have all groups, and of each of several shards, whose groups must all be known to add them. */
@@ -89,16 +85,9 @@ const PERIOD_MS = { day: DAY_MS, hour: HOUR_MS }
 /** Takes some of the groups of a report, in the report's order. */
 export type TakeGroups<Group = UsageGroup> = (groups: readonly Group[]) => Promise<void>
 
-/** The charges of a range, summed by group, the `most` expensive ones, and as a whole in one snapshot. */
-export async function sumUsage(database: Db, range: GroupedSpan, most = MAX_GROUPS): Promise<UsageSummary> {
-  const groups: GroupSums[] = []
-  const totals = await readUsage(database, range, most, async (some) => void groups.push(...some))
-  return { groups, ...totals }
-}
-
 /**
- * The same for a reader that takes the groups page by page (D113): `MAX_ALL_GROUPS` in the order of their values. Throws
- * `TooManyGroups` if those are not all.
+ * The charges of a range, summed by group, the `most` expensive ones, and as a whole in one snapshot, for a reader that takes the
+ * groups page by page (D113): `MAX_ALL_GROUPS` in the order of their values. Throws `TooManyGroups` if those are not all.
  */
 export function readUsage(
   database: Db,
