@@ -3,7 +3,7 @@ import { DrizzleQueryError } from "drizzle-orm/errors"
 import type { AccountSort } from "../../wire/admin-query.ts"
 import { errorCode } from "../database/database-errors.ts"
 import { type Page, type PageOf, paged } from "../database/page.ts"
-import { arrayOf, type Db } from "../database/statement.ts"
+import { arrayOf, type Db, firstRow } from "../database/statement.ts"
 import { AccountMoving, type OfShard } from "../entries.ts"
 import { accounts, type keys } from "../schema/tables.ts"
 import type { Made } from "./made.ts"
@@ -85,18 +85,14 @@ export async function getAccount(database: Db, id: string): Promise<Account | nu
 }
 
 /** The account with this external id; null if none is in this shard (D94). */
-export async function findAccount(database: Db, external_id: string): Promise<Account | null> {
-  const [account] = await database
-    .select()
-    .from(accounts)
-    .where(and(eq(accounts.external_id, external_id), isNull(accounts.moved_to)))
-  return account ?? null
+export function findAccount(database: Db, external_id: string): Promise<Account | null> {
+  const is_here = and(eq(accounts.external_id, external_id), isNull(accounts.moved_to))
+  return firstRow(database.select().from(accounts).where(is_here))
 }
 
 /** Also of an account that has moved to another shard. */
-export async function getAccountRow(database: Db, id: string): Promise<Account | null> {
-  const [account] = await database.select().from(accounts).where(eq(accounts.id, id))
-  return account ?? null
+export function getAccountRow(database: Db, id: string): Promise<Account | null> {
+  return firstRow(database.select().from(accounts).where(eq(accounts.id, id)))
 }
 
 export interface AccountFilter {

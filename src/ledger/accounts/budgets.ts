@@ -3,7 +3,7 @@ import { nextId } from "../../id.ts"
 import type { BudgetChange } from "../../wire/budget.ts"
 import type { Tags } from "../../wire/call.ts"
 import { isAfter, type Page, type PageOf, pageOf } from "../database/page.ts"
-import { type Db, names } from "../database/statement.ts"
+import { type Db, firstRow, names } from "../database/statement.ts"
 import type { BudgetUse } from "../entries.ts"
 import {
   amountAt,
@@ -104,8 +104,8 @@ export async function createBudget(
 ): Promise<BudgetResult> {
   return database.transaction(async (transaction) => {
     if (!(await lockAccount(transaction, budget.account_id))) return { outcome: "no_account" }
-    const [known] = await read(transaction, eq(b.id, budget.id))
-    if (known !== undefined)
+    const known = await getBudget(transaction, budget.id)
+    if (known !== null)
       return known.account_id === budget.account_id
         ? { outcome: "known", budget: known }
         : { outcome: "conflict" }
@@ -139,8 +139,8 @@ export async function changeBudget(
   { actor, reason, ...update }: BudgetUpdate,
 ): Promise<Budget | null> {
   return database.transaction(async (transaction) => {
-    const [found] = await read(transaction, eq(b.id, id))
-    if (found === undefined || !(await lockAccount(transaction, found.account_id))) return null
+    const found = await getBudget(transaction, id)
+    if (found === null || !(await lockAccount(transaction, found.account_id))) return null
     await refill(transaction, id)
     if (update.change === "changed") {
       const { change: _, ...changes } = update
@@ -294,9 +294,8 @@ export async function budgetsOfCall(
 }
 
 /** Null also for a budget whose account is in another shard (D76). */
-export async function getBudget(database: Db, id: string): Promise<Budget | null> {
-  const [budget] = await read(database, eq(b.id, id))
-  return budget ?? null
+export function getBudget(database: Db, id: string): Promise<Budget | null> {
+  return firstRow(read(database, eq(b.id, id)))
 }
 
 function read(database: Db, condition: SQL | undefined, columns: typeof shown = shown, use = used) {

@@ -2,7 +2,7 @@ import { and, desc, eq, getTableColumns, type SQL, sql } from "drizzle-orm"
 import { type CreditKind, DEFAULT_PRIORITY } from "../../wire/credits.ts"
 import { withDeadline } from "../database/deadline.ts"
 import { type Page, type PageOf, paged } from "../database/page.ts"
-import type { Db } from "../database/statement.ts"
+import { type Db, firstRow } from "../database/statement.ts"
 import { AccountMoving, NoAnswer } from "../entries.ts"
 import { calls, credits } from "../schema/tables.ts"
 import { type Account, getAccountRow } from "./accounts.ts"
@@ -157,8 +157,7 @@ export async function findCredit(
 ): Promise<Credit | null> {
   const known = id === undefined ? null : await getCredit(database, id)
   if (known !== null || source_ref === undefined) return known
-  const [found] = await database.select().from(credits).where(eq(credits.source_ref, source_ref))
-  return found ?? null
+  return firstRow(database.select().from(credits).where(eq(credits.source_ref, source_ref)))
 }
 
 /** Result of a void. `known`: nothing was left of it. `no_grant`: its amount is negative. */
@@ -182,9 +181,8 @@ export async function voidCredit(
   return { outcome: outcome === "voided" ? outcome : "known", ...(await standingOf(database, known)) }
 }
 
-export async function getCredit(database: Db, id: string): Promise<Credit | null> {
-  const [found] = await database.select().from(credits).where(eq(credits.id, id))
-  return found ?? null
+export function getCredit(database: Db, id: string): Promise<Credit | null> {
+  return firstRow(database.select().from(credits).where(eq(credits.id, id)))
 }
 
 /** Parts of a credit's amount. The rest of it was spent, or has moved to another shard. */
@@ -218,13 +216,10 @@ interface TimedCredit extends Credit {
 }
 
 const at_us = sql<string>`(extract(epoch FROM ${credits.created_at}) * 1000000)::bigint::text`
+const timed = { ...getTableColumns(credits), at_us }
 
-export async function getTimedCredit(database: Db, id: string): Promise<TimedCredit | null> {
-  const [found] = await database
-    .select({ ...getTableColumns(credits), at_us })
-    .from(credits)
-    .where(eq(credits.id, id))
-  return found ?? null
+export function getTimedCredit(database: Db, id: string): Promise<TimedCredit | null> {
+  return firstRow(database.select(timed).from(credits).where(eq(credits.id, id)))
 }
 
 /** The newest credits of an account, `most` of them at most: those before a credit of any shard, or all. */
@@ -236,7 +231,7 @@ export async function creditsBefore(
 ): Promise<readonly (TimedCredit & CreditStanding)[]> {
   const made = sql`(${credits.created_at}, ${credits.id})`
   const found = await database
-    .select({ ...getTableColumns(credits), at_us })
+    .select(timed)
     .from(credits)
     .where(
       and(

@@ -1,7 +1,7 @@
 import { and, desc, eq, isNull, or, sql } from "drizzle-orm"
 import type { Role } from "../../wire/roles.ts"
 import { isAfter, type Page, type PageOf, pageOf } from "../database/page.ts"
-import type { Db } from "../database/statement.ts"
+import { type Db, firstRow } from "../database/statement.ts"
 import { console_sessions, operators } from "../schema/operators.ts"
 import type { Made } from "./made.ts"
 
@@ -36,9 +36,8 @@ export async function createOperator(
   return known === null ? { outcome: "conflict" } : { outcome: "known", operator: known }
 }
 
-export async function getOperator(database: Db, own_id: string): Promise<OperatorRecord | null> {
-  const [found = null] = await database.select(shown).from(operators).where(eq(id, own_id))
-  return found
+export function getOperator(database: Db, own_id: string): Promise<OperatorRecord | null> {
+  return firstRow(database.select(shown).from(operators).where(eq(id, own_id)))
 }
 
 /** Newest first, the revoked ones too. */
@@ -104,14 +103,14 @@ export async function openSession(
 }
 
 /** Who opened a session; null if it is over, or if the operator's token is. */
-export async function actorOfSession(database: Db, hash: string): Promise<Actor | null> {
+export function actorOfSession(database: Db, hash: string): Promise<Actor | null> {
   const s = console_sessions
-  const [found = null] = await database
+  const found = database
     .select({ name: s.actor, role: sql<Role>`coalesce(${role}, ${s.role})`, operator_id: s.operator_id })
     .from(s)
     .leftJoin(operators, eq(id, s.operator_id))
     .where(and(eq(s.hash, hash), sql`${s.expires_at} > now()`, or(isNull(s.operator_id), isValid)))
-  return found
+  return firstRow(found)
 }
 
 /** Ends every session that this name has opened; how many were open. */

@@ -3,7 +3,7 @@ import { alias } from "drizzle-orm/pg-core"
 import { nextId } from "../../id.ts"
 import { recordOf } from "../../kinds.ts"
 import { isAfter, type Page, type PageOf, pageOf } from "../database/page.ts"
-import { type Db, instant } from "../database/statement.ts"
+import { type Db, firstRow, instant } from "../database/statement.ts"
 import { AccountMoving, type PriceOfList } from "../entries.ts"
 import { customer_prices, price_lists } from "../schema/customer-prices.ts"
 import { accounts } from "../schema/tables.ts"
@@ -85,14 +85,8 @@ export async function changePriceList(database: Db, change: PriceListUpdate): Pr
   })
 }
 
-export async function getPriceList(database: Db, id: string): Promise<PriceListRecord | null> {
-  const [list] = await database
-    .select(shown)
-    .from(l)
-    .where(eq(l.list_id, id))
-    .orderBy(desc(l.version))
-    .limit(1)
-  return list ?? null
+export function getPriceList(database: Db, id: string): Promise<PriceListRecord | null> {
+  return firstRow(newest(database, eq(l.list_id, id)))
 }
 
 /** The list with this id, and the one with this name. */
@@ -160,9 +154,8 @@ export async function endAssignment(
 }
 
 /** Null also for one whose account is in another shard (D76). */
-export async function getAssignment(database: Db, id: string): Promise<AssignedList | null> {
-  const [found] = await assignments(database, eq(p.assignment_id, id), [])
-  return found ?? null
+export function getAssignment(database: Db, id: string): Promise<AssignedList | null> {
+  return firstRow(assignments(database, eq(p.assignment_id, id), []))
 }
 
 /** The assignments of a list, also those that are over, newest first. */

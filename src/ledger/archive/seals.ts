@@ -2,7 +2,7 @@ import { desc, eq, type SQL, sql } from "drizzle-orm"
 import { floorId, madeMs, NIL_ID } from "../../id.ts"
 import { recordOf } from "../../kinds.ts"
 import { HOUR_MS } from "../database/span.ts"
-import type { Db } from "../database/statement.ts"
+import { type Db, firstRow } from "../database/statement.ts"
 import { inSnapshot, limitStatements } from "../database/transaction.ts"
 import type { OfShard } from "../entries.ts"
 import { months, seal_hours, seal_sums, seals } from "../schema/sums.ts"
@@ -169,13 +169,13 @@ async function isWhole(transaction: Db, month: string): Promise<boolean> {
 }
 
 /** The first month without a seal. Months are sealed in their order, so seals alone prove everything before an open month. */
-async function dueMonth(database: Db, after_ms: number): Promise<SealedMonth | null> {
-  const [row] = await database.execute<{ month: string; from_id: string; to_id: string }>(sql`
+function dueMonth(database: Db, after_ms: number): Promise<SealedMonth | null> {
+  const due = database.execute<{ month: string; from_id: string; to_id: string }>(sql`
     SELECT next.month::text AS month, coalesce(next.from_id, ${NIL_ID}) AS from_id, next.to_id
     FROM (SELECT m.* FROM ${months} m WHERE NOT EXISTS (SELECT FROM ${seals} s WHERE s.month = m.month)
       ORDER BY m.month LIMIT 1) next
     WHERE (next.month + interval '1 month') AT TIME ZONE 'UTC' + ${after_ms}::float8 * interval '1 millisecond' < now()`)
-  return row ?? null
+  return firstRow(due)
 }
 
 /** Makes a partition refuse new entries. False if another process seals. The lock waits for running writers. */

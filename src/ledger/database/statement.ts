@@ -188,6 +188,12 @@ export function idsOf(row: Row, column: string): string[] {
   return text === "" ? [] : text.split(",")
 }
 
+/** The first row of a query; null if it has none. */
+export async function firstRow<Found>(query: PromiseLike<readonly Found[]>): Promise<Found | null> {
+  const [row = null] = await query
+  return row
+}
+
 /** A database or an open transaction in it, to run statements on. */
 export type Db = Pick<
   PostgresJsDatabase,

@@ -2,7 +2,7 @@ import { type SQL, sql } from "drizzle-orm"
 import { NIL_ID, nextId } from "../../id.ts"
 import { type Difference, differences } from "../archive/audit-checks.ts"
 import { withDeadline } from "../database/deadline.ts"
-import type { Db } from "../database/statement.ts"
+import { type Db, firstRow } from "../database/statement.ts"
 import type { Move } from "./move-statements.ts"
 import * as statements from "./move-statements.ts"
 
@@ -303,9 +303,8 @@ interface MoveRow extends Record<string, unknown> {
 }
 
 /** Null if the account was never there. */
-export async function rowOf({ database }: MoveShard, account_id: string): Promise<MoveRow | null> {
-  const [row] = await database.execute<MoveRow>(statements.row(account_id))
-  return row ?? null
+export function rowOf({ database }: MoveShard, account_id: string): Promise<MoveRow | null> {
+  return firstRow(database.execute<MoveRow>(statements.row(account_id)))
 }
 
 async function momentOf(database: Db): Promise<string> {
