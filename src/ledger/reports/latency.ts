@@ -1,25 +1,10 @@
 import { sql } from "drizzle-orm"
+import type { DistributionBody, LatencyBody } from "../../wire/statistics.ts"
 import { piecesOf, type Span, scan } from "../database/span.ts"
 import type { Db } from "../database/statement.ts"
 import { latenciesOf } from "./changes.ts"
 
 type CallsByDuration = readonly (readonly [ms: number, calls: number])[]
-
-export interface Distribution {
-  readonly calls: number
-  /** Nearest rank. Null without values. */
-  readonly p50_ms: number | null
-  readonly p90_ms: number | null
-  readonly p99_ms: number | null
-  /** Without gaps from the first that has calls to the last. */
-  readonly buckets: readonly LatencyBucket[]
-}
-
-interface LatencyBucket {
-  readonly from_ms: number
-  readonly below_ms: number
-  readonly calls: number
-}
 
 /** Five to a power of ten, as far apart from one another as whole milliseconds let them be. */
 const STEPS = [1, 1.6, 2.5, 4, 6.3]
@@ -28,8 +13,8 @@ const BOUNDS_MS = [
   ...Array.from({ length: 8 }, (_, power) => STEPS.map((step) => Math.round(step * 10 ** power))).flat(),
 ].filter((bound, at, all) => bound !== all[at - 1])
 
-/** Percentiles and a histogram with logarithmic buckets. */
-export function distribution(counted: CallsByDuration): Distribution {
+/** Percentiles by the nearest rank, and a histogram with logarithmic buckets. */
+export function distribution(counted: CallsByDuration): DistributionBody {
   const sorted = [...counted].sort(([left], [right]) => left - right)
   const calls = sorted.reduce((sum, [, count]) => sum + count, 0)
   return {
@@ -50,7 +35,7 @@ function percentile(sorted: CallsByDuration, calls: number, share: number): numb
   return null
 }
 
-function buckets(sorted: CallsByDuration): readonly LatencyBucket[] {
+function buckets(sorted: CallsByDuration): DistributionBody["buckets"] {
   const counts = new Map<number, number>()
   for (const [ms, calls] of sorted) {
     const at = BOUNDS_MS.findLastIndex((bound) => bound <= ms)
@@ -66,12 +51,7 @@ function buckets(sorted: CallsByDuration): readonly LatencyBucket[] {
   }))
 }
 
-interface Latency {
-  /** From admission to the first output, of the calls that had some. */
-  readonly ttft: Distribution
-  /** From admission to the settlement; the calls of a dead gateway have none. */
-  readonly duration: Distribution
-}
+type Latency = Pick<LatencyBody, "ttft" | "duration">
 
 interface LatencyRow extends Record<string, unknown> {
   readonly is_ttft: boolean
