@@ -75,115 +75,99 @@ interface OutgoingEvent {
 }
 
 /** Delivers events to the sinks that this process has claimed. Each sink is served by itself, so that none delays another. */
-export class Deliveries {
-  readonly #options: DeliveriesOptions
-  #is_stopping = false
-  readonly #aborting = new AbortController()
-  readonly #running = new Map<string, Promise<void>>()
-  readonly #lags = new Map<string, { readonly sink: string; since_ms: number | null }>()
-  /** Ids of sinks that may have taken events whose answers the stop of this gateway did not wait for. */
-  readonly #unanswered = new Set<string>()
+export function deliveriesTo(options: DeliveriesOptions) {
+  const aborting = new AbortController()
+  // Each database is asked by itself, so that one that does not answer delays no sink of another.
+  const shards = options.queues.map((queue) => shardDeliveries(queue, options, aborting.signal))
+  const timer = setInterval(() => {
+    for (const shard of shards) shard.look()
+  }, options.look_ms ?? LOOK_MS)
+  return {
+    /** Seconds since the time of the oldest event that was not delivered, by sink: those of this process. */
+    lags(): ReadonlyMap<string, number> {
+      const lags = new Map<string, number>()
+      for (const { sink, since_ms } of shards.flatMap((shard) => [...shard.lags.values()])) {
+        const lag_s = since_ms === null ? 0 : Math.max(0, (Date.now() - since_ms) / 1_000)
+        lags.set(sink, Math.max(lags.get(sink) ?? 0, lag_s))
+      }
+      return lags
+    },
+    /** Waits a moment for answers, records what was taken, and leaves the sinks. What is aborted will be sent again. */
+    async stop(): Promise<void> {
+      clearInterval(timer)
+      await Promise.race([Promise.all(shards.map((shard) => shard.stop())), Bun.sleep(STOP_MS)])
+      aborting.abort()
+      // Without a database, the leases lapse.
+      await Promise.race([Promise.allSettled(shards.map((shard) => shard.leave())), Bun.sleep(STOP_MS)])
+    },
+  }
+}
+
+/** The deliveries to the sinks in one database, until `over` is aborted. Maps are by the ids of sinks. */
+function shardDeliveries(queue: SinkQueue, options: DeliveriesOptions, over: AbortSignal) {
+  const { log, sent, retries_ms = RETRIES_MS, look_ms: search_ms = SEARCH_MS } = options
+  let is_stopping = false
+  let looking: Promise<void> | null = null
+  /** The time of the next question, if no sink is of this process. */
+  let search_at_ms = 0
+  const running = new Map<string, Promise<void>>()
+  const lags = new Map<string, { readonly sink: string; since_ms: number | null }>()
+  /** Sinks that may have taken events whose answers the stop of this gateway did not wait for. */
+  const unanswered = new Set<string>()
   /** Those whose events could not be read, which is logged once. */
-  readonly #unread = new Set<string>()
-  readonly #idle_ms = new Map<string, number>()
-  /** Times of the next question to databases without sinks of this process. */
-  readonly #search_at_ms = new Map<SinkQueue, number>()
-  readonly #timer: Timer
-  /** Each database is asked by itself, so that one that does not answer delays no sink of another. */
-  readonly #looking = new Map<SinkQueue, Promise<void>>()
+  const unread = new Set<string>()
+  const idle_ms = new Map<string, number>()
 
-  constructor(options: DeliveriesOptions) {
-    this.#options = options
-    this.#timer = setInterval(() => this.#lookAll(), options.look_ms ?? LOOK_MS)
-  }
-
-  /** Seconds since the time of the oldest event that was not delivered, by sink: those of this process. */
-  lags(): ReadonlyMap<string, number> {
-    const lags = new Map<string, number>()
-    for (const { sink, since_ms } of this.#lags.values()) {
-      const lag_s = since_ms === null ? 0 : Math.max(0, (Date.now() - since_ms) / 1_000)
-      lags.set(sink, Math.max(lags.get(sink) ?? 0, lag_s))
-    }
-    return lags
-  }
-
-  /** Waits a moment for answers, records what was taken, and leaves the sinks. What is aborted will be sent again. */
-  async stop(): Promise<void> {
-    clearInterval(this.#timer)
-    this.#is_stopping = true
-    await Promise.race([Promise.all(this.#running.values()), Bun.sleep(STOP_MS)])
-    this.#aborting.abort()
-    const left = this.#options.queues.map(async (queue) => {
-      await this.#looking.get(queue)
-      await Promise.all([...this.#running].flatMap(([key, running]) => (isOf(queue, key) ? [running] : [])))
-      await queue.leave([...this.#unanswered])
-    })
-    // Without a database, the leases lapse.
-    await Promise.race([Promise.allSettled(left), Bun.sleep(STOP_MS)])
-  }
-
-  #lookAll(): void {
-    const now_ms = performance.now()
-    for (const queue of this.#options.queues) {
-      if (this.#looking.has(queue) || now_ms < (this.#search_at_ms.get(queue) ?? 0)) continue
-      const looking = this.#look(queue).finally(() => this.#looking.delete(queue))
-      this.#looking.set(queue, looking)
-    }
-  }
-
-  async #look(queue: SinkQueue): Promise<void> {
+  async function look(): Promise<void> {
     try {
       // The place of a sink that is being served may be read before it is written.
-      const served = new Set(this.#running.keys())
+      const served = new Set(running.keys())
       const claimed = await queue.claim()
-      if (claimed.length > 0) this.#search_at_ms.delete(queue)
-      else this.#search_at_ms.set(queue, performance.now() + (this.#options.look_ms ?? SEARCH_MS))
-      const own = new Set(claimed.map((sink) => keyOf(queue, sink)))
-      for (const key of this.#lags.keys()) if (isOf(queue, key) && !own.has(key)) this.#lags.delete(key)
-      for (const sink of claimed) if (sink.is_due && !served.has(keyOf(queue, sink))) this.#start(queue, sink)
-      const waiting = claimed.filter((sink) => !sink.is_due && !this.#lags.has(keyOf(queue, sink)))
-      await Promise.all(waiting.map((sink) => this.#readLag(queue, sink)))
+      search_at_ms = claimed.length > 0 ? 0 : performance.now() + search_ms
+      const own = new Set(claimed.map(({ id }) => id))
+      for (const id of lags.keys()) if (!own.has(id)) lags.delete(id)
+      for (const sink of claimed) if (sink.is_due && !served.has(sink.id)) start(sink)
+      const waiting = claimed.filter(({ id, is_due }) => !is_due && !lags.has(id))
+      await Promise.all(waiting.map(readLag))
     } catch {
       // The ledger says in the log that its database is unavailable. The next look asks again.
     }
   }
 
-  async #readLag(queue: SinkQueue, sink: SinkRow): Promise<void> {
+  async function readLag(sink: SinkRow): Promise<void> {
     try {
-      this.#noteLag(queue, sink, await queue.events(sink, 1))
+      noteLag(sink, await queue.events(sink, 1))
     } catch (error) {
-      await this.#failed(queue, sink, error)
+      await failed(sink, error)
     }
   }
 
-  #noteLag(queue: SinkQueue, sink: SinkRow, { events: [first] }: Pick<FeedPart, "events">): void {
-    this.#unread.delete(keyOf(queue, sink))
-    this.#lags.set(keyOf(queue, sink), { sink: sink.name, since_ms: first?.at.getTime() ?? null })
+  function noteLag(sink: SinkRow, { events: [first] }: Pick<FeedPart, "events">): void {
+    unread.delete(sink.id)
+    lags.set(sink.id, { sink: sink.name, since_ms: first?.at.getTime() ?? null })
   }
 
-  #start(queue: SinkQueue, sink: SinkRow): void {
-    const key = keyOf(queue, sink)
-    if (this.#is_stopping) return
-    const running = this.#deliver(queue, sink).catch((error: unknown) => this.#failed(queue, sink, error))
-    this.#running.set(
-      key,
-      running.finally(() => this.#running.delete(key)),
+  function start(sink: SinkRow): void {
+    if (is_stopping) return
+    const delivered = deliver(sink).catch((error: unknown) => failed(sink, error))
+    running.set(
+      sink.id,
+      delivered.finally(() => running.delete(sink.id)),
     )
   }
 
   /** Delivers all events that there are, until one fails. */
-  async #deliver(queue: SinkQueue, sink: SinkRow): Promise<void> {
-    const key = keyOf(queue, sink)
+  async function deliver(sink: SinkRow): Promise<void> {
     const kind = kinds[sink.kind]
     let at = sink
     for (;;) {
       const { start, events, next } = await queue.events(at, PAGE)
-      this.#noteLag(queue, sink, { events })
-      if (this.#is_stopping) return
+      noteLag(sink, { events })
+      if (is_stopping) return
       if (events.length === 0) {
-        const last_ms = this.#idle_ms.get(key) ?? Number.NEGATIVE_INFINITY
+        const last_ms = idle_ms.get(sink.id) ?? Number.NEGATIVE_INFINITY
         if (performance.now() - last_ms < IDLE_MS) return
-        this.#idle_ms.set(key, performance.now())
+        idle_ms.set(sink.id, performance.now())
         await queue.delivered(at, next, true)
         return
       }
@@ -193,20 +177,19 @@ export class Deliveries {
         at.failing_since !== null &&
         Date.now() - at.failing_since.getTime() > (kind.give_up_ms ?? GIVE_UP_MS)
       )
-        return this.#stopped(queue, at, placeOf(at), `it failed for too long: ${at.reason ?? ""}`)
+        return stopped(at, placeOf(at), `it failed for too long: ${at.reason ?? ""}`)
       const step = kind.most_events === 1 ? PARALLEL : PAGE
       for (let first = 0; first < events.length; first += step) {
         const chunk = events.slice(first, first + step)
-        const reached = await this.#deliverSome(queue, at, first === 0 ? start : placeOf(at), chunk)
-        if (reached === null || this.#is_stopping) return
+        const reached = await deliverSome(at, first === 0 ? start : placeOf(at), chunk)
+        if (reached === null || is_stopping) return
         at = reached
       }
     }
   }
 
   /** Sends the events after a place, some at a time, and records up to where all were taken. The sink then; null if one was not. */
-  async #deliverSome(
-    queue: SinkQueue,
+  async function deliverSome(
     sink: SinkRow,
     start: FeedPlace,
     placed: FeedPart["events"],
@@ -216,23 +199,20 @@ export class Deliveries {
     const outgoing = events.filter(({ event }) => kind.is_for(event))
     const requests = groupsOf(outgoing, kind.most_events)
     const turns = Map.groupBy(requests, ([first]) => (kind.in_turn ? first.event.subject : first.at))
-    const found = await Promise.all(turns.values().map((each) => this.#sendInTurn(kind, sink, each)))
+    const found = await Promise.all(turns.values().map((each) => sendInTurn(kind, sink, each)))
     const refusal = firstOf(found)
     const upTo = (count: number) => events[count - 1]?.place ?? start
-    const taken = (count: number, is_idle: boolean) =>
-      this.#taken(queue, sink, events.slice(0, count), is_idle)
-    if (refusal === null) return taken(events.length, outgoing.length === 0)
+    if (refusal === null) return taken(sink, events, outgoing.length === 0)
     const { at } = refusal.refused
     const has_taken = outgoing.some((one) => one.at < at)
-    const reached = at > 0 ? await taken(at, !has_taken) : sink
+    const reached = at > 0 ? await taken(sink, events.slice(0, at), !has_taken) : sink
     if (reached === null || refusal.is_unsent) return null
-    await this.#refused(queue, reached, refusal, upTo(at), upTo(at + 1))
+    await refused(reached, refusal, upTo(at), upTo(at + 1))
     return null
   }
 
   /** Records events as delivered, and those among them that the sink would always refuse as skipped. */
-  async #taken(
-    queue: SinkQueue,
+  async function taken(
     sink: SinkRow,
     events: readonly OutgoingEvent[],
     is_idle: boolean,
@@ -245,59 +225,61 @@ export class Deliveries {
     const place = events.at(-1)?.place ?? placeOf(sink)
     const reached = await queue.delivered(sink, place, is_idle, [...by_reason.values()])
     if (reached === null || passed.length === 0) return reached
-    this.#options.sent?.(sink.name, "skipped", passed.length)
+    sent?.(sink.name, "skipped", passed.length)
     for (const { reason, id } of by_reason.values())
       if (!sink.skipped.some((one) => one.reason === reason))
-        this.#options.log.warn({ sink: sink.name, event: id, reason }, "the events of an account are skipped")
+        log.warn({ sink: sink.name, event: id, reason }, "the events of an account are skipped")
     return reached
   }
 
   /** Sends requests one after another, up to the first of which an event is not taken. Null if all were. */
-  async #sendInTurn(
+  async function sendInTurn(
     kind: SinkKindOf,
     sink: SinkRow,
     requests: readonly OneOrMore<OutgoingEvent>[],
   ): Promise<Unsent | null> {
     for (const each of requests) {
-      const unsent = this.#is_stopping ? notSent(each) : await this.#send(kind, sink, each)
+      const unsent = is_stopping ? notSent(each) : await send(kind, sink, each)
       if (unsent !== null) return unsent
     }
     return null
   }
 
   /** Sends events as one request; one by one, if they are refused for ever together. Null if all were taken. */
-  async #send(kind: SinkKindOf, sink: SinkRow, outgoing: OneOrMore<OutgoingEvent>): Promise<Unsent | null> {
+  async function send(
+    kind: SinkKindOf,
+    sink: SinkRow,
+    outgoing: OneOrMore<OutgoingEvent>,
+  ): Promise<Unsent | null> {
     const [first, ...others] = outgoing
     const events: OneOrMore<EventBody> = [first.event, ...others.map(({ event }) => event)]
     const is_old_valid = sink.old_until !== null && sink.old_until.getTime() > Date.now()
     const { url, allow_private, secret, old_secret, meter } = sink
     const secrets: OneOrMore<string> = [secret, ...(is_old_valid && old_secret !== null ? [old_secret] : [])]
     const options = { allow_private, reads: kind.reads }
-    const answer = await post(kind.request(events, { url, secrets, meter }), options, this.#aborting.signal)
+    const answer = await post(kind.request(events, { url, secrets, meter }), options, over)
     const { meaning, reason } = meaningOf(kind, answer, events)
     if (meaning === "never" && others.length > 0) {
       const alone = outgoing.map((one): OneOrMore<OutgoingEvent> => [one])
-      return this.#sendInTurn(kind, sink, alone)
+      return sendInTurn(kind, sink, alone)
     }
     const is_taken = meaning === "taken"
-    if (!is_taken && this.#aborting.signal.aborted) {
-      this.#unanswered.add(sink.id)
+    if (!is_taken && over.aborted) {
+      unanswered.add(sink.id)
       return notSent(outgoing)
     }
-    this.#options.sent?.(sink.name, is_taken ? "taken" : "refused", events.length)
+    sent?.(sink.name, is_taken ? "taken" : "refused", events.length)
     return is_taken ? null : { refused: first, reason, meaning }
   }
 
   /** Handles a refusal of the event after the place `before`; `after` is the place after it. */
-  async #refused(
-    queue: SinkQueue,
+  async function refused(
     sink: SinkRow,
     { refused: { event }, reason, meaning }: Unsent,
     before: FeedPlace,
     after: FeedPlace,
   ): Promise<void> {
-    const { log, retries_ms = RETRIES_MS } = this.#options
-    if (meaning === "gone") return this.#stopped(queue, sink, before, reason)
+    if (meaning === "gone") return stopped(sink, before, reason)
     // After a restart of the database, events that were taken come again before the one that failed.
     const failed_before = isSameEvent(before, sink) ? sink.failures : 0
     const failures = failed_before + 1
@@ -305,7 +287,7 @@ export class Deliveries {
       const { id } = event
       const goes_on = await queue.skipped(sink, after, skippedEvent(event, reason))
       if (goes_on === null) return
-      this.#options.sent?.(sink.name, "skipped", 1)
+      sent?.(sink.name, "skipped", 1)
       log.error({ sink: sink.name, event: id, reason }, "a sink refused an event for ever: it was skipped")
       if (!goes_on) log.error({ sink: sink.name, reason }, STOPPED)
       return
@@ -318,28 +300,42 @@ export class Deliveries {
     log.warn(fields, "an event was not delivered: it will be sent again")
   }
 
-  async #stopped(queue: SinkQueue, sink: SinkRow, place: FeedPlace, reason: string): Promise<void> {
+  async function stopped(sink: SinkRow, place: FeedPlace, reason: string): Promise<void> {
     const failures = sink.failures + 1
     if (await queue.failed(sink, place, { reason, failures, retry_ms: null }))
-      this.#options.log.error({ sink: sink.name, reason, failures }, STOPPED)
+      log.error({ sink: sink.name, reason, failures }, STOPPED)
   }
 
-  async #failed(queue: SinkQueue, sink: SinkRow, error: unknown): Promise<void> {
+  async function failed(sink: SinkRow, error: unknown): Promise<void> {
     if (error instanceof FeedGap) {
-      await this.#stopped(queue, sink, placeOf(sink), error.message).catch(() => {})
-    } else if (!this.#is_stopping && !this.#unread.has(keyOf(queue, sink))) {
-      this.#unread.add(keyOf(queue, sink))
+      await stopped(sink, placeOf(sink), error.message).catch(() => {})
+    } else if (!is_stopping && !unread.has(sink.id)) {
+      unread.add(sink.id)
       const code = queue.codeOf(error)
-      this.#options.log.warn(
-        { sink: sink.name, code },
-        "the events of a sink could not be read: they will be read again",
-      )
+      log.warn({ sink: sink.name, code }, "the events of a sink could not be read: they will be read again")
     }
   }
-}
 
-const keyOf = (queue: SinkQueue, { id }: SinkRow) => `${queue.shard} ${id}`
-const isOf = (queue: SinkQueue, key: string) => key.startsWith(`${queue.shard} `)
+  return {
+    lags,
+    look(): void {
+      if (looking !== null || performance.now() < search_at_ms) return
+      looking = look().finally(() => {
+        looking = null
+      })
+    },
+    /** Begins no more deliveries. Resolves when the current ones have ended. */
+    async stop(): Promise<void> {
+      is_stopping = true
+      await Promise.all(running.values())
+    },
+    async leave(): Promise<void> {
+      await looking
+      await Promise.all(running.values())
+      await queue.leave([...unanswered])
+    },
+  }
+}
 
 /** True if the event after the place is the one after the sink's. */
 const isSameEvent = (place: FeedPlace, sink: SinkRow) =>

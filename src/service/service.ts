@@ -5,7 +5,7 @@ import { defaultMemoryBytes, Memory } from "../admission/memory.ts"
 import type { AdminAddress, Config } from "../config/config.ts"
 import type { PushedMetrics } from "../config/pushed-metrics.ts"
 import type { Tracing } from "../config/tracing.ts"
-import { Deliveries } from "../events/deliveries.ts"
+import { deliveriesTo } from "../events/deliveries.ts"
 import { watchTroubles } from "../events/trouble-watch.ts"
 import { databaseAnswer } from "../ledger/database/database.ts"
 import { type Ledger, openLedger } from "../ledger/ledger.ts"
@@ -147,7 +147,7 @@ function serve(
   }
   /** Null when operators share the clients' listener. */
   const { server, admin_server } = listen(gateway, operators, options)
-  const deliveries = new Deliveries({ queues: ledger.sinks, log, sent: metrics.eventSent })
+  const deliveries = deliveriesTo({ queues: ledger.sinks, log, sent: metrics.eventSent })
   const [home] = ledger.sinks
   const troubles = watchTroubles(
     () => troublesOf(gateway.config, gateway.breakers),

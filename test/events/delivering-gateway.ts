@@ -1,5 +1,5 @@
 import { sql } from "drizzle-orm"
-import { Deliveries } from "../../src/events/deliveries.ts"
+import { deliveriesTo } from "../../src/events/deliveries.ts"
 import { nextId } from "../../src/id.ts"
 import type { Db } from "../../src/ledger/database/statement.ts"
 import { SinkQueue } from "../../src/ledger/feed/sinks.ts"
@@ -31,7 +31,7 @@ export async function deliveringGateway(
     lines.push(`${level} ${message} ${JSON.stringify(fields)}`)
   }
   const queue = new SlowSinkQueue("main", database, () => id)
-  const deliveries = new Deliveries({
+  const deliveries = deliveriesTo({
     queues: [...beside, queue],
     log: { info: log("info"), warn: log("warn"), error: log("error") },
     retries_ms,
