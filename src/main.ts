@@ -13,9 +13,9 @@ import { openService, type Service } from "./service/service.ts"
 import { listenForSignals } from "./service/shutdown.ts"
 import { addressOf, type BannerFacts, banner, USUAL_DATA_DIR } from "./start/banner.ts"
 import { painter } from "./start/paint.ts"
-import { Reloads } from "./start/reloads.ts"
+import { reloadsOf } from "./start/reloads.ts"
 import { configPath, configuredShards, readConfig, readWorkers, sourcesWith } from "./start/setup.ts"
-import { Supervisor } from "./workers/supervisor.ts"
+import { startWorkers } from "./workers/supervisor.ts"
 
 /** The number of calls of `fetch` that the runtime makes at a time. It reads this at its own start, so it cannot be set here. */
 const FETCH_LIMIT = "BUN_CONFIG_MAX_HTTP_REQUESTS"
@@ -93,7 +93,7 @@ async function open(
   const gateway =
     size === 1
       ? alone(await openService({ ...common, ...ending, config: loaded.config, shards }))
-      : await Supervisor.start({
+      : await startWorkers({
           ...ending,
           size,
           assignment: { ...common, shards: [...addresses], log_level, snapshot: loaded.snapshot },
@@ -101,7 +101,7 @@ async function open(
 
   const { env } = sources
   const apply = (next: Loaded) => gateway.reload(next)
-  const reloads = path === null ? null : new Reloads({ started: loaded, env, log, load, apply })
+  const reloads = path === null ? null : reloadsOf({ started: loaded, env, log, load, apply })
   reloads?.watch()
   const made_token = demo !== null && environment.admin_token === null
   if (made_token && admin_token !== null) {

@@ -4,7 +4,7 @@ import { addMonths } from "./archive/months.ts"
 import { sealMonth } from "./archive/seals.ts"
 import { unheldViolation, type Violation } from "./archive/violations.ts"
 import { answerOf } from "./database/answer.ts"
-import { Availability } from "./database/availability.ts"
+import { watchAvailability } from "./database/availability.ts"
 import type { DatabaseConnection } from "./database/connection.ts"
 import type { Database } from "./database/database.ts"
 import { errorCode } from "./database/database-errors.ts"
@@ -82,7 +82,7 @@ export async function openDatabaseLedger({
   checkpoints,
 }: DatabaseLedgerOptions) {
   const { operators, upkeep } = database
-  const availability = new Availability(log, events)
+  const availability = watchAvailability(log, events)
   const connections: DatabaseConnection[] = []
   const connect = () => {
     const connection = database.connection(availability.watch)

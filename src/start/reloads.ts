@@ -27,46 +27,24 @@ interface Change {
 }
 
 /** Reloads at a SIGHUP and when a referenced file changes (D82), one at a time. Refused ones change nothing. */
-export class Reloads {
-  readonly #options: ReloadsOptions
-  #current: Loaded
-  #last: Promise<void> = Promise.resolve()
-  #looking: Promise<void> | null = null
-  readonly #changes = new Map<string, Change>()
+export function reloadsOf({ started, env, log, load, apply }: ReloadsOptions) {
+  let current = started
+  let last: Promise<void> = Promise.resolve()
+  let looking: Promise<void> | null = null
+  const changes = new Map<string, Change>()
 
-  constructor(options: ReloadsOptions) {
-    this.#options = options
-    this.#current = options.started
+  function next(work: () => Promise<void>): Promise<void> {
+    last = last.then(work)
+    return last
   }
 
-  watch(): void {
-    setInterval(() => void this.look(), LOOK_MS).unref()
-  }
-
-  /** Uses the files that have changed. Resolves when they are in use, or refused. */
-  look(): Promise<void> {
-    this.#looking ??= this.#next(() => this.#look())
-    return this.#looking
-  }
-
-  /** Reads the configuration file and all files that it references. */
-  reload(): Promise<void> {
-    return this.#next(() => this.#reload())
-  }
-
-  #next(work: () => Promise<void>): Promise<void> {
-    this.#last = this.#last.then(work)
-    return this.#last
-  }
-
-  async #reload(): Promise<void> {
-    const { started, log, load } = this.#options
+  async function reload(): Promise<void> {
     try {
-      const next = load()
-      await this.#apply(next)
-      const { models, upstreams } = next.config
+      const loaded = load()
+      await use(loaded)
+      const { models, upstreams } = loaded.config
       log.info({ models: models.length, upstreams: upstreams.length }, "the configuration was reloaded")
-      const unchanged = needRestart(started.config, next.config)
+      const unchanged = needRestart(started.config, loaded.config)
       if (unchanged.length > 0)
         log.warn(`restart the gateway to apply the new values of ${unchanged.join(", ")}`)
     } catch (error) {
@@ -74,35 +52,34 @@ export class Reloads {
     }
   }
 
-  async #apply(next: Loaded): Promise<void> {
-    refuseOtherShards(this.#options.started.config, next.config)
-    await this.#options.apply(next)
-    this.#current = next
+  async function use(loaded: Loaded): Promise<void> {
+    refuseOtherShards(started.config, loaded.config)
+    await apply(loaded)
+    current = loaded
   }
 
-  async #look(): Promise<void> {
-    for (const path of Object.keys(this.#current.snapshot.files)) {
+  async function readFiles(): Promise<void> {
+    for (const path of Object.keys(current.snapshot.files)) {
       const text = await readFile(path, "utf8").catch(() => null)
-      if (text === this.#current.snapshot.files[path]) this.#changes.delete(path)
-      else await this.#take(path, text)
+      if (text === current.snapshot.files[path]) changes.delete(path)
+      else await take(path, text)
     }
-    this.#looking = null
+    looking = null
   }
 
   /** Uses new content once it was read twice, because the file may be half written at first. Each file is applied separately. */
-  async #take(path: string, text: string | null): Promise<void> {
-    const change = this.#changes.get(path)
+  async function take(path: string, text: string | null): Promise<void> {
+    const change = changes.get(path)
     if (change?.text !== text) {
-      this.#changes.set(path, { text, is_refused: false, is_told: false })
+      changes.set(path, { text, is_refused: false, is_told: false })
       return
     }
     if (change.is_refused) return
-    const { env, log } = this.#options
-    const { snapshot } = this.#current
+    const { snapshot } = current
     const { [path]: _, ...others } = snapshot.files
     const changed = { ...snapshot, files: text === null ? others : { ...others, [path]: text } }
     try {
-      await this.#apply({ config: configOf(changed, env), snapshot: changed })
+      await use({ config: configOf(changed, env), snapshot: changed })
       log.info({ file: path }, "a file of the configuration has changed: its new content is in use")
     } catch (error) {
       change.is_refused = error instanceof ConfigError
@@ -113,5 +90,18 @@ export class Reloads {
         )
       change.is_told = true
     }
+  }
+
+  /** Uses the files that have changed. Resolves when they are in use, or refused. */
+  function look(): Promise<void> {
+    looking ??= next(readFiles)
+    return looking
+  }
+
+  return {
+    look,
+    watch: () => void setInterval(look, LOOK_MS).unref(),
+    /** Reads the configuration file and all files that it references. */
+    reload: () => next(reload),
   }
 }

@@ -26,53 +26,44 @@ type Export =
   | { readonly took: false; readonly retry_after_ms: number | null }
 
 /** A collector of OTLP over HTTP, in JSON (D54, D108). */
-export class Collector {
-  readonly #target: OtlpTarget
-  readonly #trouble: CollectorTrouble
-  #is_failing = false
-
-  constructor(target: OtlpTarget, trouble: CollectorTrouble) {
-    this.#target = target
-    this.#trouble = trouble
-  }
-
-  async encode(request: string): Promise<OtlpBody> {
-    return this.#target.gzip ? await compress(request) : request
-  }
-
-  /** Makes one attempt, until `over`. Never rejects. */
-  async post(body: OtlpBody, over: AbortSignal): Promise<Export> {
-    const { endpoint, headers, gzip, timeout_ms } = this.#target
-    try {
-      const response = await fetch(endpoint, {
-        method: "POST",
-        headers: {
-          ...headers,
-          "content-type": "application/json",
-          "user-agent": "tollgate",
-          ...(gzip ? { "content-encoding": "gzip" } : {}),
-        },
-        body,
-        redirect: "manual",
-        signal: AbortSignal.any([over, AbortSignal.timeout(timeout_ms)]),
-      })
-      // The spans or metrics were accepted, even if the response then breaks off.
-      const answer = await readAnswer(response).catch(() => "")
-      this.#note(response.ok ? null : `it answers ${response.status}`)
-      if (response.ok) return { took: true, answer }
-      if (!TRY_AGAIN.has(response.status)) return { took: false, retry_after_ms: null }
-      return { took: false, retry_after_ms: 1_000 * Number(response.headers.get("retry-after")) || 0 }
-    } catch (error) {
-      this.#note(wordOf(error))
-      return { took: false, retry_after_ms: 0 }
-    }
-  }
+export function collectorAt({ endpoint, headers, gzip, timeout_ms }: OtlpTarget, trouble: CollectorTrouble) {
+  let is_failing = false
 
   /** Reports the change, not each failure. */
-  #note(reason: string | null): void {
-    if (reason !== null && !this.#is_failing) this.#trouble.failing(reason)
-    if (reason === null && this.#is_failing) this.#trouble.recovered()
-    this.#is_failing = reason !== null
+  function note(reason: string | null): void {
+    if (reason !== null && !is_failing) trouble.failing(reason)
+    if (reason === null && is_failing) trouble.recovered()
+    is_failing = reason !== null
+  }
+
+  return {
+    encode: async (request: string): Promise<OtlpBody> => (gzip ? await compress(request) : request),
+    /** Makes one attempt, until `over`. Never rejects. */
+    async post(body: OtlpBody, over: AbortSignal): Promise<Export> {
+      try {
+        const response = await fetch(endpoint, {
+          method: "POST",
+          headers: {
+            ...headers,
+            "content-type": "application/json",
+            "user-agent": "tollgate",
+            ...(gzip ? { "content-encoding": "gzip" } : {}),
+          },
+          body,
+          redirect: "manual",
+          signal: AbortSignal.any([over, AbortSignal.timeout(timeout_ms)]),
+        })
+        // The spans or metrics were accepted, even if the response then breaks off.
+        const answer = await readAnswer(response).catch(() => "")
+        note(response.ok ? null : `it answers ${response.status}`)
+        if (response.ok) return { took: true, answer }
+        if (!TRY_AGAIN.has(response.status)) return { took: false, retry_after_ms: null }
+        return { took: false, retry_after_ms: 1_000 * Number(response.headers.get("retry-after")) || 0 }
+      } catch (error) {
+        note(wordOf(error))
+        return { took: false, retry_after_ms: 0 }
+      }
+    },
   }
 }
 

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises"
 import type { Tracing } from "../config/tracing.ts"
-import { Collector, type CollectorTrouble, FLUSH_MS } from "./collector.ts"
+import { type CollectorTrouble, collectorAt, FLUSH_MS } from "./collector.ts"
 import { exportRequest, rejectedSpans, type SpanOrigin, type TraceSpan } from "./otlp.ts"
 
 /** Why spans were dropped: the queue was full, the collector rejected them, or it did not accept them in time. */
@@ -19,7 +19,7 @@ const FIRST_PAUSE_MS = 1_000
 const LONGEST_PAUSE_MS = 30_000
 /** Exports spans, one request at a time. What does not fit the queue is dropped, so no call waits (D54). */
 export function spanExporter(options: ExporterOptions) {
-  const collector = new Collector(options.tracing, options)
+  const collector = collectorAt(options.tracing, options)
   const waiting: TraceSpan[] = []
   let timer: Timer | undefined
   let running: Promise<void> | null = null

@@ -1,6 +1,6 @@
 import type { PushedMetrics } from "../config/pushed-metrics.ts"
 import type { MetricFamily } from "../metrics/registry.ts"
-import { Collector, type CollectorTrouble, FLUSH_MS } from "./collector.ts"
+import { type CollectorTrouble, collectorAt, FLUSH_MS } from "./collector.ts"
 import { originOf } from "./origin.ts"
 import { metricsRequest } from "./otlp-metrics.ts"
 
@@ -13,7 +13,7 @@ interface MetricsPushOptions extends CollectorTrouble {
 
 /** Pushes metrics at each interval and at the end (D108). A failed push is not repeated: counters go on. */
 export function pushMetrics({ pushed, worker, families, ...trouble }: MetricsPushOptions) {
-  const collector = new Collector(pushed, trouble)
+  const collector = collectorAt(pushed, trouble)
   const began_ms = Date.now() - process.uptime() * 1_000
   /** Aborted when the time for the last push is over. */
   const over = new AbortController()

@@ -20,67 +20,62 @@ interface ChannelOptions {
   answer(question: unknown): Promise<string>
 }
 
+export type Channel = ReturnType<typeof openChannel>
+
 /** One end of the channel between the parent and a worker. Each may ask the other, and gets a text as the answer. */
-export class Channel {
-  readonly #options: ChannelOptions
-  readonly #waiting = new Map<number, PromiseWithResolvers<string> & { text: string }>()
-  #last_number = 0
-  #lost: Error | null = null
+export function openChannel({ send, answer }: ChannelOptions) {
+  const waiting = new Map<number, PromiseWithResolvers<string> & { text: string }>()
+  let last_number = 0
+  let lost: Error | null = null
 
-  constructor(options: ChannelOptions) {
-    this.#options = options
+  function reply(message: Static<typeof Message>): void {
+    if (lost === null) send(message)
   }
 
-  /** Rejects with the error of the other process, when the channel is lost, and after `within_ms` if that is given. */
-  async ask(question: object, within_ms?: number): Promise<string> {
-    if (this.#lost !== null) throw this.#lost
-    const number = ++this.#last_number
-    const waiting = { ...Promise.withResolvers<string>(), text: "" }
-    this.#waiting.set(number, waiting)
-    const timer =
-      within_ms === undefined
-        ? undefined
-        : setTimeout(() => waiting.reject(new Error("the other process does not respond")), within_ms)
+  async function answerTo(number: number, question: unknown): Promise<void> {
     try {
-      this.#options.send({ number, question })
-      return await waiting.promise
-    } finally {
-      clearTimeout(timer)
-      this.#waiting.delete(number)
-    }
-  }
-
-  receive(message: unknown): void {
-    const { number, ...content } = checked(Message, message)
-    const waiting = this.#waiting.get(number)
-    if ("question" in content) void this.#reply(number, content.question)
-    else if ("failure" in content) waiting?.reject(new Error(content.failure))
-    else if (waiting !== undefined) {
-      waiting.text += content.answer
-      if (!content.more) waiting.resolve(waiting.text)
-    }
-  }
-
-  /** The other process has exited: every question, open or to come, is rejected with `reason`. */
-  disconnect(reason: Error): void {
-    this.#lost = reason
-    for (const waiting of this.#waiting.values()) waiting.reject(reason)
-  }
-
-  async #reply(number: number, question: unknown): Promise<void> {
-    try {
-      const text = await this.#options.answer(question)
+      const text = await answer(question)
       for (let at = 0; at === 0 || at < text.length; at += PART) {
         if (at > 0) await nextTurn()
-        this.#send({ number, answer: text.slice(at, at + PART), more: at + PART < text.length })
+        reply({ number, answer: text.slice(at, at + PART), more: at + PART < text.length })
       }
     } catch (error) {
-      this.#send({ number, failure: error instanceof Error ? error.message : String(error) })
+      reply({ number, failure: error instanceof Error ? error.message : String(error) })
     }
   }
 
-  #send(reply: Static<typeof Message>): void {
-    if (this.#lost === null) this.#options.send(reply)
+  return {
+    /** Rejects with the error of the other process, when the channel is lost, and after `within_ms` if that is given. */
+    async ask(question: object, within_ms?: number): Promise<string> {
+      if (lost !== null) throw lost
+      const number = ++last_number
+      const asked = { ...Promise.withResolvers<string>(), text: "" }
+      waiting.set(number, asked)
+      const late = () => asked.reject(new Error("the other process does not respond"))
+      const timer = within_ms === undefined ? undefined : setTimeout(late, within_ms)
+      try {
+        send({ number, question })
+        return await asked.promise
+      } finally {
+        clearTimeout(timer)
+        waiting.delete(number)
+      }
+    },
+    receive(message: unknown): void {
+      const { number, ...content } = checked(Message, message)
+      const asked = waiting.get(number)
+      if ("question" in content) void answerTo(number, content.question)
+      else if ("failure" in content) asked?.reject(new Error(content.failure))
+      else if (asked !== undefined) {
+        asked.text += content.answer
+        if (!content.more) asked.resolve(asked.text)
+      }
+    },
+    /** The other process has exited: every question, open or to come, is rejected with `reason`. */
+    disconnect(reason: Error): void {
+      lost = reason
+      for (const asked of waiting.values()) asked.reject(reason)
+    },
   }
 }
 

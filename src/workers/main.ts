@@ -4,7 +4,7 @@ import { openShards } from "../ledger/shards.ts"
 import { openLog } from "../log.ts"
 import { openService, type Service } from "../service/service.ts"
 import { UpstreamBody } from "../wire/statistics.ts"
-import { type Assignment, Channel, Command, checked, type WorkerQuestion } from "./channel.ts"
+import { type Assignment, Command, checked, openChannel, type WorkerQuestion } from "./channel.ts"
 
 /** A worker: one of the processes that share a port. Its parent sends it commands; it drains when the parent exits. */
 
@@ -14,7 +14,7 @@ const ALL_MS = 3_000
 const opened = Promise.withResolvers<Service>()
 let has_begun = false
 
-const channel = new Channel({ send: (message) => process.send?.(message), answer })
+const channel = openChannel({ send: (message) => process.send?.(message), answer })
 
 process.on("message", (message: unknown) => channel.receive(message))
 process.on("disconnect", () => {

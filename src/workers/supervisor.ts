@@ -1,8 +1,8 @@
 import type { Logger } from "pino"
-import type { Loaded, Snapshot } from "../config/load.ts"
+import type { Loaded } from "../config/load.ts"
 import { ADMIN_SETTINGS, type Listening, SETTINGS, Server } from "../service/server.ts"
 import { type Assignment, checked, WorkerQuestion } from "./channel.ts"
-import { WorkerProcess, WorkerSlot } from "./worker-slot.ts"
+import { startWorker, workerSlot } from "./worker-slot.ts"
 
 /** The time limit of workers after a second signal; they allow themselves 1.5 s. */
 const HURRY_MS = 1_600
@@ -19,92 +19,50 @@ interface SupervisorOptions {
   exit(code: number): void
 }
 
-/** The parent of several gateway processes on one port. It replaces those that crash, and exits last. */
-export class Supervisor {
-  readonly port: number
-  readonly #options: SupervisorOptions
-  readonly #slots: readonly WorkerSlot[]
-  #snapshot: Snapshot
-  #signals = 0
-  #closed: Promise<void> | null = null
+/**
+ * The parent of several gateway processes on one port. It replaces those that crash, and exits last. Resolves when all workers serve. If
+ * one cannot, stops the others and rejects with its sentence.
+ */
+export async function startWorkers({ size, assignment, log, closeAfter, exit }: SupervisorOptions) {
+  const { host, port: wanted, admin } = assignment
+  const port = await findPort({ host, port: wanted, settings: SETTINGS })
+  const found = {
+    port,
+    admin: admin && { ...admin, port: await findPort({ ...admin, settings: ADMIN_SETTINGS }) },
+  }
+  let current = assignment.snapshot
+  let signals = 0
+  let closed: Promise<void> | null = null
+  const spawn = (number: number) =>
+    startWorker({ ...assignment, ...found, number, snapshot: current }, askAllWorkers)
+  const slots = Array.from({ length: size }, (_, at) => workerSlot({ number: at + 1, log, spawn }))
 
-  /** Resolves when all workers serve. If one cannot, stops the others and rejects with its sentence. */
-  static async start(options: SupervisorOptions): Promise<Supervisor> {
-    const { host, port, admin } = options.assignment
-    const found = {
-      port: await findPort({ host, port, settings: SETTINGS }),
-      admin: admin && { ...admin, port: await findPort({ ...admin, settings: ADMIN_SETTINGS }) },
-    }
-    const supervisor = new Supervisor(options, found)
-    try {
-      await Promise.all(supervisor.#slots.map(({ listening }) => listening))
-    } catch (error) {
-      await supervisor.#stopWorkers()
-      throw error
-    }
-    return supervisor
+  async function drain(): Promise<void> {
+    const ends = await Promise.all(slots.map((slot) => slot.close("drain")))
+    if (signals > 1) return
+    const is_closed = await close()
+    if (signals === 1) exit(is_closed && ends.every((end) => end === 0) ? 0 : 1)
   }
 
-  private constructor(options: SupervisorOptions, found: Pick<Assignment, "port" | "admin">) {
-    this.port = found.port
-    this.#options = options
-    this.#snapshot = options.assignment.snapshot
-    const { log, assignment, size } = options
-    const spawn = (number: number) =>
-      new WorkerProcess({ ...assignment, ...found, number, snapshot: this.#snapshot }, (message) =>
-        this.#askAllWorkers(message),
-      )
-    this.#slots = Array.from({ length: size }, (_, at) => new WorkerSlot({ number: at + 1, log, spawn }))
-  }
-
-  /** Resolves when every worker uses the new configuration. If one cannot, all return to the old one, and it rejects. */
-  async reload({ snapshot }: Loaded): Promise<void> {
-    const before = this.#snapshot
-    this.#snapshot = snapshot
-    const workers = this.#slots.map(({ worker }) => worker)
-    const results = await Promise.allSettled(workers.map((worker) => worker?.reload(snapshot)))
-    const refused = results.find((result) => result.status === "rejected")
-    if (refused === undefined) return
-    this.#snapshot = before
-    const taken = workers.filter((_, at) => results[at]?.status === "fulfilled")
-    await Promise.allSettled(taken.map((worker) => worker?.reload(before)))
-    throw refused.reason
-  }
-
-  /** D34, for all workers. The first signal drains: exit 0 if every worker did. The second stops immediately: exit 1. */
-  signal(): void {
-    this.#signals += 1
-    if (this.#signals === 1) void this.#drain()
-    else if (this.#signals === 2) void this.#forceStop()
-  }
-
-  async #drain(): Promise<void> {
-    const ends = await Promise.all(this.#slots.map((slot) => slot.close("drain")))
-    if (this.#signals > 1) return
-    const is_closed = await this.#close()
-    if (this.#signals === 1) this.#options.exit(is_closed && ends.every((end) => end === 0) ? 0 : 1)
-  }
-
-  async #forceStop(): Promise<void> {
-    await this.#stopWorkers()
-    await Promise.race([this.#close(), Bun.sleep(CLOSE_MS)])
-    this.#options.exit(1)
+  async function forceStop(): Promise<void> {
+    await stopWorkers()
+    await Promise.race([close(), Bun.sleep(CLOSE_MS)])
+    exit(1)
   }
 
   /** Stops every worker, and kills those that take longer than `HURRY_MS`. */
-  async #stopWorkers(): Promise<void> {
+  async function stopWorkers(): Promise<void> {
     const timer = setTimeout(() => {
-      for (const { worker } of this.#slots) worker?.kill()
+      for (const { worker } of slots) worker?.kill()
     }, HURRY_MS)
-    await Promise.all(this.#slots.map((slot) => slot.close("stop")))
+    await Promise.all(slots.map((slot) => slot.close("stop")))
     clearTimeout(timer)
   }
 
-  async #close(): Promise<boolean> {
-    const { closeAfter, log } = this.#options
-    this.#closed ??= closeAfter()
+  async function close(): Promise<boolean> {
+    closed ??= closeAfter()
     try {
-      await this.#closed
+      await closed
       return true
     } catch (error) {
       log.error({ err: error }, "shutdown failed")
@@ -112,12 +70,41 @@ export class Supervisor {
     }
   }
 
-  async #askAllWorkers(message: unknown): Promise<string> {
+  async function askAllWorkers(message: unknown): Promise<string> {
     const question = checked(WorkerQuestion, message)
-    const answers = await Promise.all(this.#slots.map(({ worker }) => worker?.ask(question) ?? null))
+    const answers = await Promise.all(slots.map(({ worker }) => worker?.ask(question) ?? null))
     const texts = answers.filter((text) => text !== null)
     if (question.what === "metrics") return mergeMetrics(texts)
     return JSON.stringify(texts.flatMap((text) => JSON.parse(text)))
+  }
+
+  try {
+    await Promise.all(slots.map(({ listening }) => listening))
+  } catch (error) {
+    await stopWorkers()
+    throw error
+  }
+  return {
+    port,
+    /** Resolves when every worker uses the new configuration. If one cannot, all return to the old one, and it rejects. */
+    async reload({ snapshot }: Loaded): Promise<void> {
+      const before = current
+      current = snapshot
+      const workers = slots.map(({ worker }) => worker)
+      const results = await Promise.allSettled(workers.map((worker) => worker?.reload(snapshot)))
+      const refused = results.find((result) => result.status === "rejected")
+      if (refused === undefined) return
+      current = before
+      const taken = workers.filter((_, at) => results[at]?.status === "fulfilled")
+      await Promise.allSettled(taken.map((worker) => worker?.reload(before)))
+      throw refused.reason
+    },
+    /** D34, for all workers. The first signal drains: exit 0 if every worker did. The second stops immediately: exit 1. */
+    signal(): void {
+      signals += 1
+      if (signals === 1) void drain()
+      else if (signals === 2) void forceStop()
+    },
   }
 }
 

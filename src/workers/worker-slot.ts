@@ -2,63 +2,51 @@ import { join } from "node:path"
 import type { Subprocess } from "bun"
 import type { Logger } from "pino"
 import type { Snapshot } from "../config/load.ts"
-import { type Assignment, Channel, type Command, type WorkerQuestion } from "./channel.ts"
+import { type Assignment, type Command, openChannel, type WorkerQuestion } from "./channel.ts"
 
 const START = join(import.meta.dir, "main.ts")
 /** The wait for a worker's metrics or statuses before answering without them. */
 const ASK_MS = 1_000
 
-export class WorkerProcess {
-  /** Resolves when the worker accepts requests. Rejects with the sentence that says why it cannot. */
-  readonly listening: Promise<void>
-  /** Resolves with the exit code of the process, or the name of the signal that ended it. */
-  readonly exited: Promise<number | string>
-  readonly #process: Subprocess
-  readonly #channel: Channel
-  #gone = false
+export type WorkerProcess = ReturnType<typeof startWorker>
 
-  /** `askAll` answers a worker's question to all workers, itself included. */
-  constructor(assignment: Assignment, askAll: (message: unknown) => Promise<string>) {
-    const name = `worker ${assignment.number}`
-    this.#channel = new Channel({ send: (message) => this.#process.send(message), answer: askAll })
-    this.#process = Bun.spawn([process.execPath, START], {
-      stdio: ["ignore", "inherit", "inherit"],
-      ipc: (message) => this.#channel.receive(message),
-    })
-    this.exited = this.#process.exited.then(() => {
-      this.#gone = true
-      const end = this.#process.signalCode ?? this.#process.exitCode ?? 1
-      this.#channel.disconnect(new Error(`${name} exited with ${end} during its start`))
-      return end
-    })
-    this.listening = this.#channel.ask({ what: "begin", assignment } satisfies Command).then(() => {})
-    // Without the channel, a worker that cannot serve exits.
-    this.listening.catch(() => this.#process.disconnect())
-  }
-
-  get pid(): number {
-    return this.#process.pid
-  }
-
-  /** Resolves when the worker has carried out the command, or has exited. */
-  async send(command: Command): Promise<void> {
-    await this.#channel.ask(command).catch(() => {})
-  }
-
-  /** Resolves when the worker uses the new configuration, or has exited. Rejects with the reason why it cannot. */
-  async reload(snapshot: Snapshot): Promise<void> {
-    await this.#channel.ask({ what: "reload", snapshot } satisfies Command).catch((error: unknown) => {
-      if (!this.#gone) throw error
-    })
-  }
-
-  /** Null when it does not answer. */
-  ask(question: WorkerQuestion): Promise<string | null> {
-    return this.#channel.ask(question, ASK_MS).catch(() => null)
-  }
-
-  kill(): void {
-    this.#process.kill("SIGKILL")
+/** Starts a worker. `askAll` answers a worker's question to all workers, itself included. */
+export function startWorker(assignment: Assignment, askAll: (message: unknown) => Promise<string>) {
+  let is_gone = false
+  const channel = openChannel({ send: (message) => started.send(message), answer: askAll })
+  const started: Subprocess = Bun.spawn([process.execPath, START], {
+    stdio: ["ignore", "inherit", "inherit"],
+    ipc: (message) => channel.receive(message),
+  })
+  const exited = started.exited.then((): number | string => {
+    is_gone = true
+    const end = started.signalCode ?? started.exitCode ?? 1
+    channel.disconnect(new Error(`worker ${assignment.number} exited with ${end} during its start`))
+    return end
+  })
+  const listening = channel.ask({ what: "begin", assignment } satisfies Command).then(() => {})
+  // Without the channel, a worker that cannot serve exits.
+  listening.catch(() => started.disconnect())
+  return {
+    pid: started.pid,
+    /** Resolves when the worker accepts requests. Rejects with the sentence that says why it cannot. */
+    listening,
+    /** Resolves with the exit code of the process, or the name of the signal that ended it. */
+    exited,
+    /** Resolves when the worker has carried out the command, or has exited. */
+    async send(command: Command): Promise<void> {
+      await channel.ask(command).catch(() => {})
+    },
+    /** Resolves when the worker uses the new configuration, or has exited. Rejects with the reason why it cannot. */
+    async reload(snapshot: Snapshot): Promise<void> {
+      await channel.ask({ what: "reload", snapshot } satisfies Command).catch((error: unknown) => {
+        if (!is_gone) throw error
+      })
+    },
+    /** Null when it does not answer. */
+    ask: (question: WorkerQuestion): Promise<string | null> =>
+      channel.ask(question, ASK_MS).catch(() => null),
+    kill: () => started.kill("SIGKILL"),
   }
 }
 
@@ -74,61 +62,52 @@ interface WorkerSlotOptions {
 }
 
 /** Keeps one worker running: starts another when it exits unasked, with backoff when it keeps crashing. */
-export class WorkerSlot {
-  readonly #options: WorkerSlotOptions
+export function workerSlot({ number, log, spawn }: WorkerSlotOptions) {
+  const first = spawn(number)
   /** Null during the backoff before the next worker. */
-  #worker: WorkerProcess | null
-  #backoff_ms = 0
-  #timer: Timer | undefined
-  #closed = false
-  /** Settles as the start of the first worker does. If that worker cannot serve, the slot stays empty. */
-  readonly listening: Promise<void>
+  let current: WorkerProcess | null = first
+  let backoff_ms = 0
+  let timer: Timer | undefined
+  let is_closed = false
+  first.listening.then(
+    () => watch(first),
+    () => {},
+  )
 
-  constructor(options: WorkerSlotOptions) {
-    this.#options = options
-    const first = options.spawn(options.number)
-    this.#worker = first
-    this.listening = first.listening
-    first.listening.then(
-      () => this.#watch(first),
-      () => {},
-    )
-  }
-
-  get worker(): WorkerProcess | null {
-    return this.#worker
-  }
-
-  /** Starts no more workers. Resolves with how the last one ended; 0 if there was none. */
-  async close(what: "drain" | "stop"): Promise<number | string> {
-    this.#closed = true
-    clearTimeout(this.#timer)
-    if (this.#worker === null) return 0
-    void this.#worker.send({ what })
-    return await this.#worker.exited
-  }
-
-  async #watch(worker: WorkerProcess): Promise<void> {
+  async function watch(worker: WorkerProcess): Promise<void> {
     const began_ms = performance.now()
     const refused = worker.listening.then(
       () => null,
       (error: Error) => error.message,
     )
     const end = await worker.exited
-    if (this.#closed) return
-    this.#worker = null
-    this.#backoff_ms = backoffAfter(performance.now() - began_ms, this.#backoff_ms)
-    const { number, log } = this.#options
-    const next = this.#backoff_ms === 0 ? "now" : `in ${this.#backoff_ms} ms`
+    if (is_closed) return
+    current = null
+    backoff_ms = backoffAfter(performance.now() - began_ms, backoff_ms)
+    const next = backoff_ms === 0 ? "now" : `in ${backoff_ms} ms`
     const sentence = (await refused) ?? `worker ${number} exited with ${end}`
     const level = end === 0 ? "info" : "error"
     log[level]({ worker: number, worker_pid: worker.pid, end }, `${sentence}; starting a new one ${next}`)
-    this.#timer = setTimeout(() => this.#replace(), this.#backoff_ms)
+    timer = setTimeout(() => {
+      current = spawn(number)
+      void watch(current)
+    }, backoff_ms)
   }
 
-  #replace(): void {
-    this.#worker = this.#options.spawn(this.#options.number)
-    void this.#watch(this.#worker)
+  return {
+    /** Settles as the start of the first worker does. If that worker cannot serve, the slot stays empty. */
+    listening: first.listening,
+    get worker(): WorkerProcess | null {
+      return current
+    },
+    /** Starts no more workers. Resolves with how the last one ended; 0 if there was none. */
+    async close(what: "drain" | "stop"): Promise<number | string> {
+      is_closed = true
+      clearTimeout(timer)
+      if (current === null) return 0
+      void current.send({ what })
+      return await current.exited
+    },
   }
 }
 

@@ -3,7 +3,7 @@ import { readFileSync, rmSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { type Loaded, takeSnapshot } from "../../src/config/load.ts"
 import { openLog } from "../../src/log.ts"
-import { Reloads } from "../../src/start/reloads.ts"
+import { reloadsOf } from "../../src/start/reloads.ts"
 import { testFolder } from "../support/folder.ts"
 import { small } from "./small.ts"
 
@@ -18,7 +18,7 @@ let lines: string[] = []
 /** Why the gateway does not take a configuration now. */
 let trouble: Error | null = null
 let used: Loaded
-let reloads: Reloads
+let reloads: ReturnType<typeof reloadsOf>
 
 beforeEach(() => {
   lines = []
@@ -26,7 +26,7 @@ beforeEach(() => {
   for (const file of [first, second]) writeFileSync(file, "key-1\n")
   const load = () => takeSnapshot(text, { env: {}, readFile: (path) => readFileSync(path, "utf8") })
   used = load()
-  reloads = new Reloads({
+  reloads = reloadsOf({
     started: used,
     env: {},
     log: openLog("info", {}, { write: (line) => void lines.push(line) }),

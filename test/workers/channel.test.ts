@@ -1,11 +1,11 @@
 import { describe, expect, test } from "bun:test"
-import { Channel } from "../../src/workers/channel.ts"
+import { type Channel, openChannel } from "../../src/workers/channel.ts"
 import { thrown } from "../support/thrown.ts"
 
 /** Two ends that hand each other what the other sent. */
 function channels(answer: (asked: unknown) => Promise<string>): { here: Channel; there: Channel } {
-  const here: Channel = new Channel({ send: (message) => there.receive(message), answer: async () => "here" })
-  const there: Channel = new Channel({ send: (message) => here.receive(message), answer })
+  const here: Channel = openChannel({ send: (message) => there.receive(message), answer: async () => "here" })
+  const there: Channel = openChannel({ send: (message) => here.receive(message), answer })
   return { here, there }
 }
 

@@ -1,6 +1,6 @@
 import postgres from "postgres"
 import { asksForPrimary } from "./database-url.ts"
-import { Hosts } from "./hosts.ts"
+import { type Hosts, hostsOf } from "./hosts.ts"
 
 /** The schema of the ledger's tables, unless an address names another. */
 export const USUAL_SCHEMA = "tollgate"
@@ -37,7 +37,7 @@ export function connect<Types extends Record<string, postgres.PostgresType> = Re
   const options = { ...given, connection: { application_name: "tollgate", ...address.settings } }
   if ("url" in address) {
     if (!asksForPrimary(address.url)) return postgres(address.url, options)
-    const hosts = Hosts.of(address.url)
+    const hosts = hostsOf(address.url)
     const dialing = { ...options, socket: () => dial(hosts, options) }
     return postgres(hosts.url, dialing)
   }

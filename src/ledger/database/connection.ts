@@ -2,7 +2,7 @@ import { SQL } from "bun"
 import { type Address, connect, inSchema } from "./address.ts"
 import { isAnswer, isPlanLost, Overdue } from "./database-errors.ts"
 import { asksForPrimary } from "./database-url.ts"
-import { Hosts } from "./hosts.ts"
+import { type Hosts, hostsOf } from "./hosts.ts"
 import type { Row, Statement, StatementValues } from "./statement.ts"
 
 const CONNECT_S = 3
@@ -24,7 +24,7 @@ export function openSession(address: Address, prepare: boolean, onClose: () => v
 
   function open(): SQL | Promise<SQL> {
     const has_hosts = "url" in address && asksForPrimary(address.url)
-    return has_hosts ? openPrimary(Hosts.of(address.url)) : connectTo(address)
+    return has_hosts ? openPrimary(hostsOf(address.url)) : connectTo(address)
   }
 
   async function openPrimary(hosts: Hosts): Promise<SQL> {

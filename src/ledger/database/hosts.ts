@@ -11,7 +11,7 @@ const ASK_MS = 2_000
 const OTHERS_MS = 500
 const USUAL_PORT = 5432
 
-export interface Host {
+interface Host {
   readonly host: string
   readonly port: number
   readonly url: string
@@ -29,77 +29,48 @@ class NoPrimary extends Error {
   readonly code = "NO_PRIMARY"
 }
 
+export type Hosts = ReturnType<typeof openHosts>
+
+const known_hosts = new Map<string, Hosts>()
+
 /** The hosts of one URL. A process has one object for each URL, so that connections that open together ask once. */
-export class Hosts {
-  static readonly #known = new Map<string, Hosts>()
-  readonly #hosts: readonly Host[]
-  #asking: Promise<Host> | null = null
-  #timeline = 0
-  readonly #open = new Set<OpenConnection>()
+export function hostsOf(url: string): Hosts {
+  const hosts = known_hosts.get(url) ?? openHosts(url)
+  known_hosts.set(url, hosts)
+  return hosts
+}
 
-  private constructor(url: string) {
-    this.#hosts = singleHosts(url).map((alone) => {
-      return { host: hostOf(alone), port: Number(alone.port || USUAL_PORT), url: alone.href }
-    })
-  }
-
-  static of(url: string): Hosts {
-    const known = Hosts.#known.get(url)
-    if (known !== undefined) return known
-    const hosts = new Hosts(url)
-    Hosts.#known.set(url, hosts)
-    return hosts
-  }
-
-  /** The URL of the first host, for the settings that all hosts share. */
-  get url(): string {
-    return this.#hosts[0]?.url ?? ""
-  }
+function openHosts(url: string) {
+  const hosts = singleHosts(url).map((alone): Host => {
+    return { host: hostOf(alone), port: Number(alone.port || USUAL_PORT), url: alone.href }
+  })
+  const open = new Set<OpenConnection>()
+  let asking: Promise<Host> | null = null
+  let last_timeline = 0
 
   /** The host that takes writes. Rejects with `NoPrimary`, which says why each host was not taken. */
-  primary(): Promise<Host> {
-    this.#asking ??= this.#findPrimary().finally(() => {
-      this.#asking = null
+  function primary(): Promise<Host> {
+    asking ??= findPrimary().finally(() => {
+      asking = null
     })
-    return this.#asking
+    return asking
   }
 
   /** Notes a connection, to be ended once another host is the primary. */
-  connected(connection: OpenConnection): void {
-    for (const old of this.#open) if (old.isClosed()) this.#open.delete(old)
-    this.#open.add(connection)
-  }
-
-  /** A connected socket to the primary. Rejects as `primary` does, or with the socket's error. */
-  async dial(): Promise<Socket> {
-    const primary = await this.primary()
-    const { host, port } = primary
-    const socket = new Socket()
-    const connected = Promise.withResolvers<void>()
-    socket.once("connect", connected.resolve)
-    socket.once("error", connected.reject)
-    socket.connect(port, host)
-    await connected.promise
-    socket.removeAllListeners()
-    this.connected({ host: primary, end: () => socket.destroy(), isClosed: () => socket.destroyed })
-    // The driver takes the name for TLS from here.
-    return Object.assign(socket, { host })
-  }
-
-  /** Ends the connections to the old primary, which may still run and return data that the new primary does not have. */
-  #leaveOthers(primary: Host): void {
-    for (const connection of this.#open) if (connection.host !== primary) connection.end()
+  function connected(connection: OpenConnection): void {
+    for (const old of open) if (old.isClosed()) open.delete(old)
+    open.add(connection)
   }
 
   /** Of several hosts that take writes, the one with the latest timeline, because an old primary may have come back. */
-  async #findPrimary(): Promise<Host> {
+  async function findPrimary(): Promise<Host> {
     const primaries: { host: Host; timeline: number }[] = []
     const reasons = new Map<Host, string>()
     const found = Promise.withResolvers<void>()
-    const probes = this.#hosts.map(async (host) => {
+    const probes = hosts.map(async (host) => {
       try {
         const timeline = await askTimeline(host)
-        if (timeline < this.#timeline) throw new Error("an old primary, from before a failover")
+        if (timeline < last_timeline) throw new Error("an old primary, from before a failover")
         primaries.push({ host, timeline })
         found.resolve()
       } catch (error) {
@@ -110,14 +81,35 @@ export class Hosts {
     await Promise.race([all, found.promise.then(() => Promise.race([all, Bun.sleep(OTHERS_MS)]))])
     const [latest] = primaries.sort((one, other) => other.timeline - one.timeline)
     if (latest !== undefined) {
-      if (latest.timeline > this.#timeline) this.#leaveOthers(latest.host)
-      this.#timeline = latest.timeline
+      // The old primary may still run and return data that the new one does not have.
+      if (latest.timeline > last_timeline)
+        for (const connection of open) if (connection.host !== latest.host) connection.end()
+      last_timeline = latest.timeline
       return latest.host
     }
-    const reasons_by_host = this.#hosts.map(
-      (host) => `${host.host}:${host.port} (${reasons.get(host) ?? "no answer"})`,
-    )
-    throw new NoPrimary(`none of its hosts takes writes: ${reasons_by_host.join(", ")}`)
+    const why = hosts.map((each) => `${each.host}:${each.port} (${reasons.get(each) ?? "no answer"})`)
+    throw new NoPrimary(`none of its hosts takes writes: ${why.join(", ")}`)
+  }
+
+  return {
+    /** The URL of the first host, for the settings that all hosts share. */
+    url: hosts[0]?.url ?? "",
+    primary,
+    connected,
+    /** A connected socket to the primary. Rejects as `primary` does, or with the socket's error. */
+    async dial(): Promise<Socket> {
+      const host = await primary()
+      const socket = new Socket()
+      const connection = Promise.withResolvers<void>()
+      socket.once("connect", connection.resolve)
+      socket.once("error", connection.reject)
+      socket.connect(host.port, host.host)
+      await connection.promise
+      socket.removeAllListeners()
+      connected({ host, end: () => socket.destroy(), isClosed: () => socket.destroyed })
+      // The driver takes the name for TLS from here.
+      return Object.assign(socket, { host: host.host })
+    },
   }
 }
 
