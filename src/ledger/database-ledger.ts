@@ -168,7 +168,7 @@ export async function openDatabaseLedger({
       { name: "sweep", run: () => sweeper.run() },
       { name: "grants", run: sweepAllGrants },
       { name: "alerts", run: () => alertLowBalances(upkeep) },
-      { name: "replay", run: replaying({ spool, ends, attempts, connection: connect(), log }) },
+      { name: "replay", run: replaying(spool, { ends, attempts, connection: connect(), log }) },
       { name: "forget", run: () => forgetIdempotency(of_background) },
       { name: "members", every_ms: SEAL_MS, run: () => forgetMembers(of_background) },
       { name: "months", every_ms: UPKEEP_MS, run: () => addMonths(upkeep) },

@@ -96,13 +96,8 @@ function blockEvents(block: unknown, index: number): readonly JsonObject[] {
   ]
 }
 
-interface BlockParts {
-  readonly start: JsonObject
-  readonly deltas: readonly JsonObject[]
-}
-
 /** Texts come in deltas, by which clients put a block together; any other block is whole from its start. */
-function partsOf(block: JsonObject): BlockParts {
+function partsOf(block: JsonObject) {
   const { type, text, thinking, signature, input = {} } = block
   switch (type) {
     case "text":

@@ -113,11 +113,6 @@ function affordableTokens(tokens: number, price_pico: bigint, room_pico: bigint)
 /** The most searches, pages and runs of one tool that one answer is charged for (D60). */
 const MAX_UNITS = 1_000
 
-interface BucketedUsage {
-  readonly usage: Usage
-  readonly notes: readonly Note[]
-}
-
 const NO_NOTES: readonly Note[] = []
 
 /**
@@ -125,7 +120,11 @@ const NO_NOTES: readonly Note[] = []
  * tokens are charged as their parent, with a note if they need a price. `searches` are charged if the provider counts
  * none.
  */
-function withPricedBuckets(usage: Usage, price: Price, searches: number): BucketedUsage {
+function withPricedBuckets(
+  usage: Usage,
+  price: Price,
+  searches: number,
+): Omit<Priced, "charge_nano"> & { usage: Usage } {
   if (usage.buckets === undefined && usage.tool_runs === undefined && searches === 0)
     return { usage, notes: NO_NOTES }
   const { buckets: counts_of_bucket = {}, tool_runs, ...counts } = usage

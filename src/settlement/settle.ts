@@ -1,6 +1,6 @@
 import type { Call } from "../call/call.ts"
 import { buckets, parentOf } from "../kinds.ts"
-import type { CallLedger, Checkpoint, End, EndDetails } from "../ledger/entries.ts"
+import type { CallLedger, Checkpoint, End, EndDetails, EstimateSample } from "../ledger/entries.ts"
 import type { Evidence } from "../meter/reading.ts"
 import type { Price, ServiceTier } from "../money.ts"
 import type { Ending, Failure, Note } from "../wire/call.ts"
@@ -11,20 +11,10 @@ import { type Priced, priceVerdict, servedTier } from "./price.ts"
 /** The longest wait of an answer's last byte for the settlement in the ledger (D32). */
 export const SETTLE_WAIT_MS = 250
 
-/** The result of a call, for the answer, the log and the metrics. */
-interface Settlement {
-  readonly end: End
-  /**
-   * Resolves when the settlement is in the ledger. After 250 ms the spool on disk is enough, even if the disk refuses
-   * it (D32).
-   */
-  readonly durable: Promise<void>
-}
-
 export type OnSettled = (call: Call, end: End) => void
 
 /** Settles a call by its evidence (rules 1-6). A call ends once, so a second settlement is a broken invariant. */
-export function settle(ledger: CallLedger, call: Call, evidence: Evidence, onSettled: OnSettled): Settlement {
+export function settle(ledger: CallLedger, call: Call, evidence: Evidence, onSettled: OnSettled) {
   const verdict = decide(evidence, termsOf(call))
   const { charge_nano, usage, notes, terms_id } = priced(call, verdict, evidence)
   const details = detailsOf(call, chargeDetails(call, verdict, evidence))
@@ -54,7 +44,7 @@ export function release(
   failure: Failure,
   ending: Ending | null,
   onSettled: OnSettled,
-): Settlement {
+) {
   const details = detailsOf(call, null)
   return closeCall(ledger, call, onSettled, {
     ...(details !== null && { details }),
@@ -185,7 +175,8 @@ function termsOf({ model, bounds, operation }: Call): EstimateTerms {
   }
 }
 
-function closeCall(ledger: CallLedger, call: Call, onSettled: OnSettled, end: End): Settlement {
+/** `durable` resolves when the end is in the ledger. After 250 ms the spool on disk is enough, even if the disk refuses it (D32). */
+function closeCall(ledger: CallLedger, call: Call, onSettled: OnSettled, end: End) {
   if (!call.close()) throw new Error(`call ${end.id} was closed twice`)
   const shard = ledger.shard(call.shard)
   const durable = new Promise<void>((resolve) => {
@@ -200,14 +191,11 @@ function closeCall(ledger: CallLedger, call: Call, onSettled: OnSettled, end: En
   return { end, durable }
 }
 
-/** The bytes of a call's output, and the tokens that the provider reported. */
-interface EstimateEvidence {
-  readonly prompt_tokens: number
-  readonly output_bytes: number
-  /** Of text and reasoning: without audio and images. */
-  readonly output_tokens: number
-  readonly reasoning_tokens: number
-}
+/** The bytes of a call's output, and the tokens that the provider reported: output tokens are those of text and reasoning. */
+type EstimateEvidence = Pick<
+  EstimateSample,
+  "prompt_tokens" | "output_bytes" | "output_tokens" | "reasoning_tokens"
+>
 
 /** Evidence for estimates (D92); null without final, plausible usage, or without output where there is some. */
 export function estimateEvidence(

@@ -93,6 +93,6 @@ test("D98 calls count when they ended, with their final tokens; those that a pro
   ])
   const of_other = { ...nine, model: "another" }
   const in_order = [of_other, of_key, nine, ten]
-  expect(await addReconciled([[nine, ten], [of_other], [of_key]])).toEqual(in_order)
+  expect(await reconciledSums.merge([[nine, ten], [of_other], [of_key]])).toEqual(in_order)
   expect(found).toEqual([of_key, nine, ten])
 })

@@ -126,20 +126,11 @@ export async function listMonths(database: Db): Promise<ListedMonth[]> {
     .orderBy(desc(months.month))
 }
 
-interface CheckedPart {
-  readonly entries: bigint
-  /** True if the entries of the hour are those that were sealed; for the first hour, also if the seal itself is intact. */
-  readonly matches: boolean
-  /** The `from_id` of the next hour; null after the last one. */
-  readonly next: string | null
-}
-
-/** Compares a sealed hour, by default the first of the month, with its seal. Null if there is no such hour. */
-export async function checkSeal(
-  database: Db,
-  month: string,
-  from_id: string | null,
-): Promise<CheckedPart | null> {
+/**
+ * Compares a sealed hour, by default the first of the month, with its seal. Null if there is no such hour. `matches`: true if its entries
+ * are those that were sealed; for the first hour, also if the seal itself is intact. `next`: the next hour; null after the last one.
+ */
+export async function checkSeal(database: Db, month: string, from_id: string | null) {
   return readEntries(database, async (transaction) => {
     const [hour] = await transaction.execute<{
       from_id: string

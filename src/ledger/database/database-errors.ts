@@ -55,14 +55,8 @@ const PLAN_LOST = new Set(["26000", "42P05"])
 /** The server refused the connection: starting or stopping, too many, wrong credentials, no such database. */
 const NOT_LET_IN = /^(57P03|53300|28|3D)/
 
-interface ServerError {
-  /** SQLSTATE. */
-  readonly code: string
-  readonly severity: string
-}
-
-/** Returns null for an error that the server has not sent. Bun's driver has the SQLSTATE in `errno`. */
-function serverErrorOf(error: unknown): ServerError | null {
+/** The SQLSTATE and the severity; null for an error that the server has not sent. Bun's driver has the SQLSTATE in `errno`. */
+function serverErrorOf(error: unknown) {
   if (error instanceof postgres.PostgresError) return error
   if (!(error instanceof SQL.PostgresError) || error.errno === undefined) return null
   return { code: error.errno, severity: error.severity ?? "" }

@@ -3,17 +3,17 @@ import type { Sql } from "postgres"
 import { type Address, connect, inSchema } from "./address.ts"
 import type { Db } from "./statement.ts"
 
-export interface PoolOptions {
-  readonly max: number
-  /** Seconds without a statement after which a connection is closed; absent: never. */
-  readonly idle_timeout?: number
-}
-
 /** Deadline of statements on the other connections of a replaced pool. */
 const LAST_S = 2
 
-/** Connections for occasional queries. When one is lost all are replaced: the driver loses later statements. */
-export function openPool(address: Address, options: PoolOptions) {
+/**
+ * Connections for occasional queries. When one is lost all are replaced: the driver loses later statements. One that has had no statement for
+ * `idle_timeout` seconds is closed.
+ */
+export function openPool(
+  address: Address,
+  options: { readonly max: number; readonly idle_timeout?: number },
+) {
   let client = open()
   let current = bind()
   let is_ended = false

@@ -13,6 +13,11 @@ export interface Span {
   readonly model?: string | undefined
 }
 
+/** A time and filters, of which an absent one does not filter. */
+export type FilteredTime<Filter extends string> = Pick<Span, "from" | "to"> & {
+  readonly [Name in Filter]?: string | undefined
+}
+
 const STATEMENT_MS = 8_000
 
 /** The end of the sums of hours and of days (D72); null if there are none. */

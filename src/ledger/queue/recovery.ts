@@ -97,16 +97,11 @@ const isDead = statement(
   sql`SELECT ${g.id} FROM ${gateways} ${g} WHERE ${g.id} = $1::uuid AND ${g.dead_at} IS NOT NULL`,
 )
 
-interface ReplayParts {
-  readonly spool: Spool
-  readonly ends: EndQueue
-  readonly attempts: AttemptQueue
-  readonly connection: DatabaseConnection
-  readonly log: LedgerLog
-}
-
 /** Writes what other processes of this directory spooled (D27). A file stays while a line of a dead one is not applied. */
-export function replaying({ spool, ends, attempts, connection, log }: ReplayParts): () => Promise<void> {
+export function replaying(
+  spool: Spool,
+  { ends, attempts, connection, log }: Pick<RecoveryParts, "ends" | "attempts" | "connection" | "log">,
+): () => Promise<void> {
   /** The content of each file when it was replayed; `whole` if all of it is in the ledger. */
   const replayed = new Map<string, { readonly digest: string; readonly whole: boolean }>()
 

@@ -2,6 +2,7 @@ import { sql } from "drizzle-orm"
 import { NIL_ID } from "../../id.ts"
 import type { Runner } from "../database/connection.ts"
 import { count, latest, optionalText, type RowOf, RowShape, text } from "../database/row-shape.ts"
+import type { FilteredTime } from "../database/span.ts"
 import { type Db, instant, jsonOf, type Row, statement } from "../database/statement.ts"
 import type { RefusedCall } from "../entries.ts"
 import { refusals } from "../schema/refusals.ts"
@@ -54,15 +55,6 @@ export class RefusalQueue {
   }
 }
 
-/** Filters for refusals; an absent field does not filter. */
-interface RefusalFilter {
-  readonly from: Date
-  readonly to: Date
-  readonly account_id?: string | undefined
-  readonly key_id?: string | undefined
-  readonly code?: string | undefined
-}
-
 /** A display name; a shard that the account has left may not have it. */
 const name: typeof optionalText = { ...optionalText, add: (one, other) => one ?? other }
 
@@ -84,7 +76,7 @@ export const refusalSums = new RowShape(
 /** Sums of all hours that overlap the time, most requests first. */
 export async function readRefusals(
   database: Db,
-  { from, to, account_id, key_id, code }: RefusalFilter,
+  { from, to, account_id, key_id, code }: FilteredTime<"account_id" | "key_id" | "code">,
 ): Promise<RowOf<typeof refusalSums>[]> {
   const rows = await database.execute<Row>(sql`
 WITH x AS (

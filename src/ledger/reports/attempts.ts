@@ -1,6 +1,7 @@
 import { asc, inArray, sql } from "drizzle-orm"
 import { type AttemptFailure, attemptFailures, type LostAttempt } from "../../wire/call.ts"
 import { count, latest, optionalText, type RowOf, RowShape, text } from "../database/row-shape.ts"
+import type { FilteredTime } from "../database/span.ts"
 import { type Db, instant, type Row, textOf } from "../database/statement.ts"
 import type { EndDetails } from "../entries.ts"
 import { attempts } from "../schema/attempts.ts"
@@ -51,15 +52,6 @@ export function failureOf(text: unknown): AttemptFailure | null {
   return attemptFailures.find((word) => word === text) ?? null
 }
 
-/** Filters for attempts; an absent field does not filter. */
-interface AttemptFilter {
-  readonly from: Date
-  readonly to: Date
-  readonly account_id?: string | undefined
-  readonly upstream?: string | undefined
-  readonly model?: string | undefined
-}
-
 export const attemptSums = new RowShape(
   {
     upstream: text,
@@ -77,7 +69,7 @@ export const attemptSums = new RowShape(
 /** The attempts that ended from `from` on and before `to`, most first. */
 export async function sumAttempts(
   database: Db,
-  { from, to, account_id, upstream, model }: AttemptFilter,
+  { from, to, account_id, upstream, model }: FilteredTime<"account_id" | "upstream" | "model">,
 ): Promise<RowOf<typeof attemptSums>[]> {
   const rows = await database.execute<Row>(sql`
 WITH x AS (
