@@ -12,13 +12,6 @@ import { OWNER_ONLY, writePrivately } from "./access.ts"
 const CREDIT_NANO = 10_000_000_000n
 const FILE = "demo-key"
 
-/** The key of the demo, and the ids under which its account and credit are made. */
-interface Identity {
-  readonly account_id: string
-  readonly credit_id: string
-  readonly key: string
-}
-
 /** The demo's key (D37). Its ids are on disk before the database, so that the next start completes a killed one. */
 export async function demoAccount(database: Db, data_dir: string): Promise<string> {
   const { account_id, credit_id, key } = await identity(data_dir)
@@ -48,7 +41,8 @@ export async function demoAccount(database: Db, data_dir: string): Promise<strin
   return key
 }
 
-async function identity(data_dir: string): Promise<Identity> {
+/** The key of the demo, and the ids under which its account and credit are made. */
+async function identity(data_dir: string) {
   const path = join(data_dir, FILE)
   const text = await readFile(path, "utf8").catch((error: unknown) => {
     if (error instanceof Error && "code" in error && error.code === "ENOENT") return null
@@ -64,7 +58,7 @@ async function identity(data_dir: string): Promise<Identity> {
   return made
 }
 
-function parse(text: string, path: string): Identity {
+function parse(text: string, path: string) {
   const { account_id, credit_id, key } = objectOf(parseJson(text))
   if (isText(account_id, isId) && isText(credit_id, isId) && isText(key, checksumHolds))
     return { account_id, credit_id, key }

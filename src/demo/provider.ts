@@ -14,14 +14,11 @@ const MAX_BODY_BYTES = 1_048_576
 /** The pause between two words: 20 to 40 ms, like a small model. */
 const PACE_MS = { least: 20, spread: 21 }
 
-export interface DemoProvider {
-  /** Without a trailing slash. Chat completions and embeddings are below `/v1`. */
-  readonly url: string
-  stop(): Promise<void>
-}
-
-/** Starts a provider of both families on a free port of the loopback interface. It needs no network and no secrets. */
-export async function startDemoProvider(): Promise<DemoProvider> {
+/**
+ * Starts a provider of both families on a free port of the loopback interface. It needs no network and no secrets. Its `url` has no
+ * trailing slash; chat completions and embeddings are below `/v1`.
+ */
+export async function startDemoProvider() {
   const cache = new PrefixCache()
   const server = Bun.serve({
     hostname: "127.0.0.1",

@@ -7,22 +7,19 @@ import { existingPlace, findPlace, isForeign, takeOver } from "./place.ts"
 import * as postgres from "./postgres.ts"
 import { requirePrograms } from "./programs.ts"
 
-export interface Embedded {
-  readonly address: SocketAddress
-  /** True if it was already running, left by a gateway that was killed. */
-  readonly adopted: boolean
-  /** Stops Postgres and unlocks the data directory. Only the data is left. */
-  stop(): Promise<void>
-}
+export type Embedded = Awaited<ReturnType<typeof startEmbedded>>
 
 const DATABASE = "tollgate"
 
-/** Starts Postgres on `data_dir` or adopts one left there, and restarts it. Throws a sentence for the operator. */
+/**
+ * Starts Postgres on `data_dir` or adopts one that a killed gateway has left there, and restarts it. Throws a sentence for the operator.
+ * `stop` also unlocks the data directory, so that only the data is left.
+ */
 export async function startEmbedded(options: {
   readonly data_dir: string
   readonly log: LedgerLog
   readonly durable?: boolean
-}): Promise<Embedded> {
+}) {
   const { data_dir, log, durable = true } = options
   requirePrograms()
   const folder = makeDataDir(data_dir)

@@ -52,18 +52,12 @@ import {
   shardQuestions,
 } from "./shard-questions.ts"
 
-export interface Deadlines {
-  readonly deadline_ms: number
-  /** For questions that read many entries: sums, statistics, past balances, lists of calls, a new limit or budget. */
-  readonly sums_deadline_ms: number
-  /** For an audit, which reads all calls of open months. */
-  readonly audit_deadline_ms: number
-}
-
-/** As long as a call waits (D27); sums, whose statements may take 8 s (D48); less than the idle timeout of a connection. */
-export const DEADLINES: Deadlines = {
+export const DEADLINES = {
+  /** As long as a call waits (D27). */
   deadline_ms: 2_000,
+  /** For questions that read many entries: sums, whose statements may take 8 s (D48), statistics, past balances, lists of calls, a new limit or budget. */
   sums_deadline_ms: 10_000,
+  /** For an audit, which reads all calls of open months: less than the idle timeout of a connection. */
   audit_deadline_ms: 55_000,
 }
 
@@ -73,7 +67,7 @@ type Order<Made extends { readonly id: string }> = Omit<Made, "id"> & { readonly
 /** The ledger as operators use it (D74). Methods reject with `NoAnswer` if a needed database fails or is late. */
 export type OperatorLedger = ReturnType<typeof operatorLedger>
 
-export function operatorLedger(databases: OneOrMore<OperatedDatabase>, deadlines: Deadlines = DEADLINES) {
+export function operatorLedger(databases: OneOrMore<OperatedDatabase>, deadlines = DEADLINES) {
   const { deadline_ms, sums_deadline_ms: sums_ms, audit_deadline_ms: audit_ms } = deadlines
   const { shards, home, all, first, found, there, added, ofMonth } = shardQuestions(databases, deadline_ms)
   const moves = movesBetween(shards)

@@ -4,7 +4,7 @@ import { createServer } from "node:net"
 import { tmpdir } from "node:os"
 import { dirname, join } from "node:path"
 import { demoConfig } from "../../src/demo/demo-config.ts"
-import { type DemoProvider, startDemoProvider } from "../../src/demo/provider.ts"
+import { startDemoProvider } from "../../src/demo/provider.ts"
 import type { Block } from "../docs/blocks.ts"
 import { blocksToRun, programsOf } from "../docs/left-out.ts"
 import { packageOf, pythonComplaint, pythonHas } from "../docs/python.ts"
@@ -81,7 +81,7 @@ const SECTIONS: readonly Example[] = [
   },
 ]
 
-let demo: DemoProvider
+let demo: Awaited<ReturnType<typeof startDemoProvider>>
 let gateway: TestGateway
 let folder: string
 const outside = createServer()

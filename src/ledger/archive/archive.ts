@@ -114,10 +114,7 @@ async function detach(connection: Runner, table: string, month: string): Promise
 const detaching = (whole: string, partition: string, how: string): Statement =>
   statement("sweep", sql.raw(`ALTER TABLE ${whole} DETACH PARTITION ${partition} ${how}`))
 
-export interface Archive {
-  readonly month: string
-  readonly archive: string | null
-}
+export type Archive = Pick<typeof months.$inferSelect, "month" | "archive">
 
 /** The archive of a call with this id; null if its month is attached. */
 export async function archiveOf(database: Db, id: string): Promise<Archive | null> {

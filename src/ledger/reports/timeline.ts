@@ -5,24 +5,10 @@ import { periodAt, piecesOf, type Span, scan } from "../database/span.ts"
 import type { Db, Row } from "../database/statement.ts"
 import { accounts, keys, terms } from "../schema/tables.ts"
 import { changesOf } from "./changes.ts"
-import { type CountedCalls, countedColumns, countedSums, NOTHING_COUNTED, sumsToAdd } from "./counted.ts"
+import { countedColumns, countedSums, NOTHING_COUNTED, sumsToAdd } from "./counted.ts"
 import { groupNames } from "./usage-sums.ts"
 
-export interface SummedGroup {
-  /** A model's name, the id of a key or account; null for all groups beyond those shown. */
-  readonly group: string | null
-  readonly name: string | null
-  /** One for each of the timeline's steps. */
-  readonly steps: readonly CountedCalls[]
-}
-
-export interface Timeline {
-  readonly step_s: number
-  readonly starts_at: readonly Date[]
-  /** By the charge, the highest first; the rest last. */
-  readonly groups: readonly SummedGroup[]
-  readonly left_out: number
-}
+export type Timeline = Awaited<ReturnType<typeof timelineOf>> & { readonly left_out: number }
 
 const DAY_S = 86_400
 const STEPS_S = [1, 5, 15, 60, 180, 360, 720].map((minutes) => minutes * 60)
@@ -61,13 +47,16 @@ export async function timelineCells(
   return rows.map((row) => cells.read(row))
 }
 
-/** The timeline of several shards (D74). */
+/**
+ * The timeline of several shards (D74). A group is a model's name or the id of a key or account, the highest charge first; null for all
+ * groups beyond those shown, which comes last. It has sums for each step.
+ */
 export async function timelineOf(
   span: Span,
   chosen: readonly string[],
   shards: readonly (readonly TimelineCell[])[],
   names: ReadonlyMap<string, string>,
-): Promise<Omit<Timeline, "left_out">> {
+) {
   const { step_s, starts_at } = stepsOf(span)
   const by_rank = Map.groupBy(await cells.merge(shards), ({ rank }) => rank)
   const groups = [...chosen, null].flatMap((group, at) => {
@@ -80,10 +69,7 @@ export async function timelineOf(
 }
 
 /** The shortest usual step that gives at most `MAX_STEPS`, and the start of each step, at whole multiples since 1970. */
-export function stepsOf({ from, to }: Pick<Span, "from" | "to">): {
-  step_s: number
-  starts_at: readonly Date[]
-} {
+export function stepsOf({ from, to }: Pick<Span, "from" | "to">) {
   const [from_s, to_s] = [from.getTime() / 1_000, to.getTime() / 1_000]
   const span = (step_s: number) => ({
     first: Math.floor(from_s / step_s),

@@ -1,6 +1,6 @@
 import { Elysia } from "elysia"
 import { ledgerTime } from "../../id.ts"
-import type { SummedGroup, Timeline } from "../../ledger/reports/timeline.ts"
+import type { Timeline } from "../../ledger/reports/timeline.ts"
 import { printUsd } from "../../money.ts"
 import { AttemptBody, AttemptsBody, AttemptsQuery } from "../../wire/attempts.ts"
 import { bodyOf } from "../../wire/record.ts"
@@ -193,7 +193,7 @@ function timelineBody(span: StatisticsSpan, by: Split, timeline: Timeline): Time
   return bodyOf(TimelineBody, { ...span, ...timeline, by, data: timeline.groups.map(groupBody) })
 }
 
-function groupBody({ group, name, steps }: SummedGroup): TimelineGroup {
+function groupBody({ group, name, steps }: Timeline["groups"][number]): TimelineGroup {
   return {
     group,
     name,
