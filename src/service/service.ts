@@ -113,11 +113,8 @@ function serve(
     metrics: worker === undefined ? metrics : { ...metrics, parts: () => fromAll(worker) },
     log,
     tracer,
-    sockets: {
-      keepOpen: (request) => server.sockets.keepOpen(request),
-      restore: (request) => server.sockets.restore(request),
-      cut: (request) => server.sockets.cut(request),
-      address: (request) => server.sockets.address(request),
+    get sockets() {
+      return server.sockets
     },
     notReady: () => {
       if (shutdown.begun) return "draining"

@@ -97,10 +97,10 @@ export const openCalls = (account_id: string) => sql`
       AND ${h.id} >= (SELECT min(${g.floor_id}::text)::uuid FROM ${gateways} ${g} WHERE ${g.swept_at} IS NULL)
       AND NOT EXISTS (SELECT FROM ${ends} ${e} WHERE ${e.id} = ${h.id})) AS open`
 
-/** Everything that moves but money, claims and answers, as of `at`: a JSON text, equal in both shards after the copy. */
-export const picture = (account_id: string, at: string) => {
+/** Everything that moves but money, claims and answers, as of `at` or now: a JSON text, equal in both shards after the copy. */
+export const picture = (account_id: string, at?: string) => {
   const id = sql`${account_id}::uuid`
-  const moment = sql`${at}::timestamptz`
+  const moment = at === undefined ? sql`now()` : sql`${at}::timestamptz`
   const month = sql`date_trunc('month', ${moment}, 'UTC')`
   const day = sql`date_trunc('day', ${moment}, 'UTC')`
   const of_account = copied.map((column) => sql`${sql.raw(`'${column.name}'`)}, ${of("a", column)}`)
@@ -128,7 +128,7 @@ export const picture = (account_id: string, at: string) => {
     'budget_crossings', ${rowsOf(budget_crossings, id, "budget_id, member, since, percent", ["xid"])},
     'claims', (SELECT jsonb_build_array(count(*), sum(hashtextextended(concat(${i.key_hash}, ${i.body_hash}, ${i.call_id}), 0)))
       FROM ${idempotency} ${i} WHERE ${i.account_id} = ${id} AND ${i.claimed_at} > ${moment} - ${claimLasts})
-    )::text AS picture,
+    )::text AS picture, ${moment}::text AS at,
     (SELECT coalesce(json_object_agg(${k.id}, ${k.last_used_at}), '{}')::text FROM ${keys} ${k}
       WHERE ${k.account_id} = ${id} AND ${k.last_used_at} IS NOT NULL) AS used,
     EXISTS (SELECT FROM ${accounts} ${a} WHERE ${a.id} = ${id} AND ${a.moved_to} IS NULL) AS is_here`

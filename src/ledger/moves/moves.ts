@@ -271,17 +271,21 @@ function halvesOf(
   }
 }
 
+interface Picture extends Record<string, unknown> {
+  readonly picture: string
+  readonly at: string
+  readonly used: string
+  readonly is_here: boolean
+}
+
 /** Times of one zone, so that both texts can be compared. */
 async function pictureOf({ database }: MoveShard, account_id: string, at?: string) {
   return database.transaction(
     async (transaction) => {
       await transaction.execute(sql`SELECT set_config('TimeZone', 'UTC', true)`)
-      const moment = at ?? (await momentOf(transaction))
-      const [found] = await transaction.execute<{ picture: string; used: string; is_here: boolean }>(
-        statements.picture(account_id, moment),
-      )
+      const [found] = await transaction.execute<Picture>(statements.picture(account_id, at))
       if (found === undefined) throw new Error("the database did not tell the account")
-      return { ...found, at: moment }
+      return found
     },
     { accessMode: "read only" },
   )
@@ -305,12 +309,6 @@ interface MoveRow extends Record<string, unknown> {
 /** Null if the account was never there. */
 export function rowOf({ database }: MoveShard, account_id: string): Promise<MoveRow | null> {
   return firstRow(database.execute<MoveRow>(statements.row(account_id)))
-}
-
-async function momentOf(database: Db): Promise<string> {
-  const [row] = await database.execute<{ at: string }>(sql`SELECT now()::text AS at`)
-  if (row === undefined) throw new Error("the database did not tell its time")
-  return row.at
 }
 
 async function amountOf({ database }: MoveShard, question: SQL): Promise<bigint | null> {
