@@ -97,7 +97,8 @@ export type HoldResult =
   | (Multiplied &
       Rated & {
         readonly outcome: "budget_reached"
-        readonly budget: ExceededBudget
+        /** One that leaves too little for the call (D97), after the holds that were admitted with it. Amounts are in its unit. */
+        readonly budget: BudgetUse & { readonly needed: bigint }
         /** The time after which the call fits in its budgets per minute (D99), if it can and only they refuse it. */
         readonly wait_ms?: number
       })
@@ -107,11 +108,6 @@ export type HoldResult =
 /** The budgets per minute that a call counts in (D99), after the holds that were admitted with it; absent for none. */
 export interface Rated {
   readonly rates?: readonly RateLeft[]
-}
-
-/** A budget that leaves too little for a call (D97), after the holds that were admitted with it. Amounts are in its unit. */
-interface ExceededBudget extends BudgetUse {
-  readonly needed: bigint
 }
 
 export interface BudgetUse

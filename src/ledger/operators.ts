@@ -211,7 +211,7 @@ export function operatorLedger(databases: OneOrMore<OperatedDatabase>, deadlines
      * Null for an unknown end user or account (D94). Removes the name also in shards that the account has left, and in its own one last:
      * until all is done, the name finds the end user, so that what has failed can be repeated.
      */
-    async forgetEndUser(account_id: string, end_user: string): Promise<users.ForgottenUser | null> {
+    async forgetEndUser(account_id: string, end_user: string) {
       const account = await live(account_id)
       if (account === null) return null
       const ids = await all(users.findEndUser)(account_id, end_user)

@@ -56,12 +56,8 @@ function wellFormed(key: string | null): string {
   return key
 }
 
-/** The vendor of a messages API, and the version of that API (D21). */
-interface VendorVersion {
-  readonly vendor: string
-  /** A calendar date, `2023-06-01`. */
-  readonly version: string
-}
+/** The vendor of a messages API, and the version of that API, a calendar date (D21). */
+type VendorVersion = ReturnType<typeof vendorVersion>
 
 const DATE = /^\d{4}-\d{2}-\d{2}$/
 /** Limits for the headers and the query string that are forwarded (D65). */
@@ -95,11 +91,7 @@ export function vendorInPath(path: string, suffix: string, vendors: readonly str
  * null), the header of exactly one configured vendor. Throws `invalid_request`, with the header's name as `param`, if
  * it is missing, doubled, or not a calendar date. The result is safe to send on as a header.
  */
-export function vendorVersion(
-  headers: Headers,
-  vendors: readonly string[],
-  pathVendor: string | null,
-): VendorVersion {
+export function vendorVersion(headers: Headers, vendors: readonly string[], pathVendor: string | null) {
   const vendor = pathVendor ?? theOneVendor(headers, vendors)
   const name = versionHeader(vendor)
   const version = headers.get(name)

@@ -4,18 +4,8 @@ import type { Db } from "../database/statement.ts"
 import { end_users } from "../schema/labels.ts"
 import { lockAccount } from "./keys.ts"
 
-/** An end user whose name is removed (D94). Its id stays, because calls have it. */
-export interface ForgottenUser {
-  readonly id: string
-  readonly forgotten_at: Date
-}
-
-/** Removes an end user's name, given by its name or id. Null without it. Throws `AccountMoving` (D76). */
-export async function forgetEndUser(
-  database: Db,
-  account_id: string,
-  end_user: string,
-): Promise<ForgottenUser | null> {
+/** Removes an end user's name (D94), given by its name or id. Its id stays, because calls have it. Null without it. Throws `AccountMoving` (D76). */
+export function forgetEndUser(database: Db, account_id: string, end_user: string) {
   return database.transaction(async (transaction) => {
     if (!(await lockAccount(transaction, account_id))) return null
     const id = await findEndUser(transaction, account_id, end_user)
@@ -45,11 +35,7 @@ export async function findEndUser(
 }
 
 /** Removes the name of an end user. In a shard that the account has left it has no `xid`, and so is no event. */
-export async function removeName(
-  database: Db,
-  id: string,
-  xid: SQL | null = null,
-): Promise<ForgottenUser | null> {
+export async function removeName(database: Db, id: string, xid: SQL | null = null) {
   await database
     .update(end_users)
     .set({ subject: null, forgotten_at: sql`now()`, xid })

@@ -266,10 +266,7 @@ function isSame(one: PriceOfList, other: PriceOfList): boolean {
 }
 
 /** The number of assignments of a list that are not over, and of those that do not have it as it is now. */
-interface AssignmentCounts {
-  readonly assigned: number
-  readonly pending: number
-}
+type AssignmentCounts = Readonly<Record<"assigned" | "pending", number>>
 
 export async function countAssignments(
   database: Db,

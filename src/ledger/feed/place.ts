@@ -13,11 +13,7 @@ const SEEN = sql.raw("interval '10 seconds'")
 const horizon = sql.raw("pg_snapshot_xmin(pg_current_snapshot())")
 const newest = sql`(SELECT *, ${isNative("e")} AS is_native FROM ${feed_epochs} e ORDER BY e.number DESC LIMIT 1)`
 
-interface Epoch {
-  readonly id: string
-  readonly series: number
-  readonly from_xid: string
-}
+type Epoch = Pick<typeof feed_epochs.$inferSelect, "id" | "series" | "from_xid">
 
 /** A month whose entries are no longer in the journal, with its last transaction. */
 interface ReadUpTo {

@@ -18,12 +18,8 @@ export interface SpooledEnd {
   readonly hold: Hold | null
 }
 
-/** An attempt that the database has not taken yet (D93). */
-interface SpooledAttempt {
-  readonly attempt: AttemptEntry
-}
-
-type SpooledEntry = SpooledEnd | SpooledAttempt
+/** An end or an attempt (D93) that the database has not taken yet. */
+type SpooledEntry = SpooledEnd | { readonly attempt: AttemptEntry }
 
 /** The name of an entry in the spool: the call's id, for an attempt with its ordinal. */
 export function spoolKey(entry: SpooledEntry): string {

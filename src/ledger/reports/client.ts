@@ -1,8 +1,8 @@
-import { type Account, getAccount } from "../accounts/accounts.ts"
-import { type Budget, budgetsOf, budgetsOfCall } from "../accounts/budgets.ts"
+import { getAccount } from "../accounts/accounts.ts"
+import { budgetsOf, budgetsOfCall } from "../accounts/budgets.ts"
 import { addRefunds, refundedOf } from "../accounts/credits.ts"
-import { type OpenGrant, openGrants } from "../accounts/grants.ts"
-import { getKey, type Key, listKeys } from "../accounts/keys.ts"
+import { openGrants } from "../accounts/grants.ts"
+import { getKey, listKeys } from "../accounts/keys.ts"
 import { archiveOf } from "../archive/archive.ts"
 import { type Database, RECEIPT_CONNECTIONS, SUM_CONNECTIONS } from "../database/database.ts"
 import type { Page } from "../database/page.ts"
@@ -27,14 +27,7 @@ const MOST_RECEIPTS = 1_024
 /** The same for reports over many calls, of all shards. */
 const MOST_REPORTS = 32
 
-export interface Holder {
-  readonly account: Account
-  readonly key: Key
-  /** Those that calls of the key can count in (D97). */
-  readonly budgets: readonly Budget[]
-  /** In the draw-down order (D95); none for an account without dates or priorities. */
-  readonly grants: readonly OpenGrant[]
-}
+export type Holder = Awaited<ReturnType<typeof holderOf>>
 
 /**
  * Reports for clients about their own account (D47). Rejects with `NoAnswer` if late. Throws `LedgerBusy` when too many wait. Two pools:
@@ -106,7 +99,11 @@ export function openClientReports(shards: readonly Pick<Database, "receipts" | "
   }
 }
 
-async function holderOf(receipts: Db, { account_id, key_id }: Owner): Promise<Holder> {
+/**
+ * The account and the key, with the budgets that calls of the key can count in (D97), and the grants in the draw-down order (D95): none for
+ * an account without dates or priorities.
+ */
+async function holderOf(receipts: Db, { account_id, key_id }: Owner) {
   const [account, key] = await Promise.all([getAccount(receipts, account_id), getKey(receipts, key_id)])
   if (account === null || key === null) throw new Error("an active key has no account, or is not there")
   const has_grants = account.next_change_at !== null
