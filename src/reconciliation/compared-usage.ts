@@ -139,14 +139,7 @@ function costOf(prices: TokenPrices, { prompt_tokens, cached_tokens, completion_
 /** A row, and its amounts in pico-USD if it is compared. */
 interface Compared {
   readonly row: ReconciledRow
-  readonly amounts: Amounts | null
-}
-
-interface Amounts {
-  readonly theirs_pico: bigint
-  readonly ours_pico: bigint
-  readonly explained_pico: Readonly<Record<Cause, bigint>>
-  readonly unexplained_pico: bigint
+  readonly amounts: ReturnType<typeof explain> | null
 }
 
 const NOTHING: Theirs = { requests: 0, prompt_tokens: 0, cached_tokens: 0, completion_tokens: 0 }
@@ -188,7 +181,7 @@ function compared(
 }
 
 /** Takes from the difference what each cause can explain at most, in their order. */
-function explain(theirs: Theirs, own: Own, prices: TokenPrices, boundary_beside_pico: bigint): Amounts {
+function explain(theirs: Theirs, own: Own, prices: TokenPrices, boundary_beside_pico: bigint) {
   const theirs_pico = costOf(prices, theirs)
   const ours_pico = costOf(prices, own.tokens)
   const requests = theirs.requests
@@ -220,17 +213,9 @@ function explain(theirs: Theirs, own: Own, prices: TokenPrices, boundary_beside_
   }
 }
 
-interface Own {
-  readonly calls: number
-  readonly tokens: Tokens
-  readonly attempts: number
-  readonly cut_calls: number
-  estimated(prices: TokenPrices): bigint
-  cut(prices: TokenPrices): bigint
-  boundary(prices: TokenPrices): bigint
-}
+type Own = ReturnType<typeof sumOf>
 
-function sumOf(ours: readonly ReconciledSums[]): Own {
+function sumOf(ours: readonly ReconciledSums[]) {
   const sum = (read: (sums: ReconciledSums) => number) => ours.reduce((whole, sums) => whole + read(sums), 0)
   const cost = (doubt: "estimated" | "cut" | "boundary") => (prices: TokenPrices) =>
     costOf(prices, tokensOf(ours.map((sums) => ({ ...sums[doubt], cached_tokens: 0 }))))

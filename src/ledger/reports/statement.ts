@@ -121,21 +121,13 @@ async function addKinds(parts: readonly (readonly KindFlow[])[]): Promise<KindFl
   return kinds.filter(({ kind, amount_nano }) => kind !== "moved" || amount_nano !== 0n)
 }
 
-/** The balances of all accounts at a moment, and all money that came and went before it. */
-export interface TrialBalance {
-  readonly accounts: number
-  /** The sums of the balances above and below 0. */
-  readonly positive_nano: bigint
-  readonly negative_nano: bigint
-  readonly held_nano: bigint
-  readonly credits: readonly KindFlow[]
-  readonly charged_nano: bigint
-  readonly expired_nano: bigint
-  readonly voided_nano: bigint
-}
+export type TrialBalance = Awaited<ReturnType<typeof trialBalance>>
 
-/** The trial balance, in one snapshot: balances without later changes, and flows from the beginning, computed apart. */
-export async function trialBalance(database: Db, at: Date): Promise<TrialBalance> {
+/**
+ * The trial balance, in one snapshot: the balances of all accounts at a moment, without later changes, and all money that came and went before
+ * it, from the beginning, computed apart. Positive and negative: the sums of the balances above and below 0.
+ */
+export async function trialBalance(database: Db, at: Date) {
   await applyDueChanges(database)
   return scan(database, async (transaction, until) => {
     const moment = instant(at)
