@@ -31,6 +31,9 @@ export function answering<Body extends NamedModel>(gateway: Gateway, operation: 
 /** Least cost of a call in a turn of the event loop, in bytes of a body (D78). */
 const CALL_BYTES = 2_048
 
+/** A longer body is kept only as text. */
+const KEPT_BODY_BYTES = 16_384
+
 /** Admits, forwards and settles one call. `vendor` is the one in the path of the request (D21). */
 export async function modelCall<Body extends NamedModel>(
   gateway: Gateway,
@@ -157,15 +160,15 @@ function parseRequest<Body extends NamedModel>(
   const idempotency = idempotencyOf(request.headers, operation.name, bytes, passed)
   return readLargeBody(
     bytes,
-    (object, is_large) => {
+    (object) => {
       const body = operation.parse(object)
       const texts = operation.texts(body)
       const described = describe(operation.name, texts, passed?.headers)
       const client_labels = clientLabelsOf(request.headers, texts, operation.family)
-      if (is_large) texts.release(body)
+      if (bytes.byteLength > KEPT_BODY_BYTES) texts.release(body)
       return { body, texts, described, idempotency, passed, client_labels }
     },
-    (bytes) => memory.read(bytes),
+    (size) => memory.read(size),
   )
 }
 

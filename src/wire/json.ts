@@ -44,23 +44,21 @@ export function readJsonBody(bytes: Uint8Array): object {
 /** A longer body is measured, parsed and read in turns of its own: 1 MiB of short texts takes 0.1 s. */
 const TURN_BYTES = 65_536
 
-type ReadObject<Result> = (object: object, is_large: boolean) => Result
-
 /**
  * The same for a body of any size, which `read` reads further. A large one is read in slices, so that other calls go on meanwhile.
  * `turn` lets one body at a time be parsed: as objects, bodies of 1 MiB each would make every garbage collection a long pause.
  */
 export function readLargeBody<Result>(
   bytes: Uint8Array,
-  read: ReadObject<Result>,
+  read: (object: object) => Result,
   turn: NextTurn = nextTurn,
 ): Result | Promise<Result> {
-  return bytes.byteLength <= TURN_BYTES ? read(readJsonBody(bytes), false) : readInSlices(bytes, read, turn)
+  return bytes.byteLength <= TURN_BYTES ? read(readJsonBody(bytes)) : readInSlices(bytes, read, turn)
 }
 
 async function readInSlices<Result>(
   bytes: Uint8Array,
-  read: ReadObject<Result>,
+  read: (object: object) => Result,
   turn: NextTurn,
 ): Promise<Result> {
   const shape = new Shape()
@@ -73,7 +71,7 @@ async function readInSlices<Result>(
   await turn(2 * SLICE_BYTES)
   const object = parseObject(text, shape)
   await nextTurn()
-  return read(object, true)
+  return read(object)
 }
 
 function parseObject(text: string, shape: Shape): object {
