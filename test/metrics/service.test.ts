@@ -1,5 +1,6 @@
 import { describe, expect, test } from "bun:test"
 import { chatDraft, countDraft, testHarness } from "../http/harness.ts"
+import { patiently } from "../ledger/test-database.ts"
 import { CHAT, startGateway, type TestGateway, until, untilIs } from "../support/gateway.ts"
 import { chatCompletion, chatWords, json, sse, usage } from "../support/provider.ts"
 import { parseExposition } from "./exposition.ts"
@@ -9,6 +10,8 @@ const harness = await testHarness({
   idempotency: { keep_answers: "1m" },
 })
 const account = await harness.account()
+// A call that a busy machine refuses is counted otherwise.
+patiently()
 
 /** The sum of the samples that have these labels; null when there is none. */
 async function read(
