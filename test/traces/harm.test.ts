@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { patiently } from "../ledger/test-database.ts"
 import { chat, startGateway, type TestGateway, untilIs } from "../support/gateway.ts"
 import { chatWords, HELLO, sse, startProvider, usage } from "../support/provider.ts"
 import { type Answer, startCollector } from "./collector.ts"
@@ -7,6 +8,8 @@ import { tracing } from "./tracing.ts"
 const TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 const TRACEPARENT = `00-${TRACE}-00f067aa0ba902b7-01`
 
+// A busy machine refuses calls, too.
+patiently()
 const provider = await startProvider()
 provider.reply(async (exchange) => {
   const stream = exchange.request.body.includes('"stream":true')
