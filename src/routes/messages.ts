@@ -46,7 +46,7 @@ import {
   shown,
 } from "./reference/operation.ts"
 import { callErrors, callHeaders, PROVIDER_NOT_FOUND } from "./reference/routes.ts"
-import { readBody } from "./request-body.ts"
+import { REQUEST_BYTES, readInTurn } from "./request-body.ts"
 
 const PATH = "/v1/messages"
 
@@ -213,7 +213,7 @@ async function countOf(gateway: Gateway, request: Request, vendor: string | null
   const part = memory.of(standing.account_id, limits)
   const answer_wait = new AnswerWait(request.signal, NEVER)
   try {
-    const bytes = await readBody(request, limits, part)
+    const bytes = await readInTurn(request, limits, part)
     const passed = passedHeaders(request.headers, vendorVersion(request.headers, config.vendors, vendor))
     const { named, texts } = await readLargeBody(
       bytes,
@@ -227,6 +227,7 @@ async function countOf(gateway: Gateway, request: Request, vendor: string | null
     )
     const model = openModel(gateway, named, standing)
     checkBalance(standing)
+    if (bytes.byteLength > REQUEST_BYTES) await part.read(bytes.byteLength)
     sockets.keepOpen(request)
     const reply = await forward(
       model.routes,

@@ -20,16 +20,13 @@ import { noteDurable, recordedAttempts, recordIn, traceOf } from "./call-record.
 import { idempotencyOf, replayAnswer } from "./idempotency.ts"
 import { type Answering, answerJson, answerStream, drainPolicy, stoppedError } from "./model-answers.ts"
 import { errorWithRate, rateHeaders, withRate } from "./rate-headers.ts"
-import { readBody } from "./request-body.ts"
+import { REQUEST_BYTES, readInTurn } from "./request-body.ts"
 import { faultOf } from "./routing.ts"
 
 /** The handler of an operation's calls (D63). */
 export function answering<Body extends NamedModel>(gateway: Gateway, operation: OperationOn<Body>) {
   return ({ request }: { readonly request: Request }) => modelCall(gateway, operation, request)
 }
-
-/** Least cost of a call in a turn of the event loop, in bytes of a body (D78). */
-const CALL_BYTES = 2_048
 
 /** A longer body is kept only as text. */
 const KEPT_BODY_BYTES = 16_384
@@ -60,10 +57,8 @@ export async function modelCall<Body extends NamedModel>(
   let call: Call
   let body_bytes = 0
   try {
-    const bytes = await readBody(request, gateway.config.limits, accepted.memory)
+    const bytes = await readInTurn(request, gateway.config.limits, accepted.memory)
     body_bytes = bytes.byteLength
-    const turn = accepted.memory.read(Math.max(body_bytes, CALL_BYTES))
-    if (turn !== null) await turn
     const parsing = parseRequest(gateway, operation, request, vendor, bytes, accepted.memory)
     parsed = parsing instanceof Promise ? await parsing : parsing
     trace?.holding()
@@ -79,7 +74,7 @@ export async function modelCall<Body extends NamedModel>(
   call.trace = trace
   trace?.held(call.hold, call.model.name, operation.name)
   // One statement may have held many calls, and a large body takes long to print and send.
-  if (body_bytes > CALL_BYTES) await accepted.memory.read(body_bytes)
+  if (body_bytes > REQUEST_BYTES) await accepted.memory.read(body_bytes)
   const { body } = parsed
   const wants = { usage: operation.wantsUsage(body), cost: operation.wantsCost(body) }
   const answer_wait = new AnswerWait(request.signal, call.stopped)

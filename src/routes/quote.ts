@@ -24,7 +24,7 @@ import { parseQuoted, QuoteBody, QuoteRequest, quotedRefusals } from "../wire/qu
 import { ownBudget, pricesBody } from "./record-bodies.ts"
 import { answer, described, shown } from "./reference/operation.ts"
 import { OFTEN, TAG_ERRORS } from "./reference/routes.ts"
-import { readBody } from "./request-body.ts"
+import { readInTurn } from "./request-body.ts"
 import { forbidStoring } from "./routing.ts"
 
 /** `POST /v1/quote`: what a call would hold, and whether it would be admitted. Holds and sends nothing (D47). */
@@ -41,7 +41,7 @@ async function quoted(gateway: Gateway, request: Request): Promise<QuoteBody> {
   const standing = await activeKey(gateway, key_hash, request)
   const part = memory.of(standing.account_id, config.limits)
   try {
-    const bytes = await readBody(request, config.limits, part)
+    const bytes = await readInTurn(request, config.limits, part)
     let priced = standing
     const read = (object: object) => {
       const { operation: name = "chat", ...body } = parseQuoted(object)

@@ -75,7 +75,20 @@ export async function jsonBody(
   memory: MemoryPart | null,
 ): Promise<object> {
   const is_unread = request.method === "DELETE" || (id !== undefined && (id === null || parseId(id) === null))
-  return is_unread ? {} : readJsonBody(await readBody(request, limits, memory))
+  return is_unread ? {} : readJsonBody(await readInTurn(request, limits, memory))
+}
+
+/** Least cost of a request in a turn of the event loop, in bytes of a body (D78). */
+export const REQUEST_BYTES = 2_048
+
+/** The body, once its account has a turn in which it can be parsed (D78). */
+export async function readInTurn(
+  ...[request, limits, memory]: Parameters<typeof readBody>
+): Promise<Uint8Array> {
+  const bytes = await readBody(request, limits, memory)
+  const turn = memory?.read(Math.max(bytes.byteLength, REQUEST_BYTES)) ?? null
+  if (turn !== null) await turn
+  return bytes
 }
 
 /** Waits for the body. An error after the timeout is ignored. */

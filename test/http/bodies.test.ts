@@ -16,7 +16,7 @@ import {
 import { requestBytes } from "../support/request.ts"
 import { thrown } from "../support/thrown.ts"
 import { expectError } from "./errors.ts"
-import { CANARY, chatBody, openHarness, testHarness } from "./harness.ts"
+import { CANARY, chatBody, countBody, openHarness, testHarness } from "./harness.ts"
 
 const BODY_BYTES = 64 * 1024
 const BODY_TIMEOUT_MS = 150
@@ -339,6 +339,36 @@ test("D78 each call, JSON answer and part of a stream takes its turn, short ones
   expect(whole).toEqual(turns.map((bytes) => [account.id, bytes]))
   expect(parts.length).toBeGreaterThan(0)
   expect(new Set(parts.map(String))).toEqual(new Set([`${account.id},2048`]))
+})
+
+test.each(["/v1/messages/count_tokens", "/v1/quote", "/v1/keys"])(
+  "D78 a request to %s takes its turn before it is parsed, as long as its body is",
+  async (target) => {
+    const read = spyOn(Pace.prototype, "read")
+    for (const body of ["{}", `{"x":"${"x".repeat(10_000)}"}`]) {
+      const headers = [`authorization: Bearer ${account.key}`, "anthropic-version: 2023-06-01", JSON_TYPE]
+      await harness.say(requestBytes({ method: "POST", target, headers, body }))
+    }
+    const turns = read.mock.calls.slice(0, 2)
+    read.mockRestore()
+    expect(turns).toEqual([
+      [account.id, 2_048],
+      [account.id, 10_008],
+    ])
+  },
+)
+
+test("D78 a long token count takes another turn before it is printed for the provider", async () => {
+  const read = spyOn(Pace.prototype, "read")
+  const messages = [{ role: "user", content: "x".repeat(10_000) }]
+  expect((await harness.count(account.key, { messages })).status).toBe(200)
+  const turns = read.mock.calls.slice()
+  read.mockRestore()
+  const { length } = JSON.stringify(countBody({ messages }))
+  expect(turns).toEqual([
+    [account.id, length],
+    [account.id, length],
+  ])
 })
 
 test("D18 a zstd window that needs more than 8 MiB is a 400", async () => {
