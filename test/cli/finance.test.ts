@@ -86,13 +86,6 @@ test("D48 usage of a time range that is not over says so", async () => {
   expect(said.map(({ err }) => err.includes("(not over yet)"))).toEqual([true, false])
 })
 
-test("D106 an invalid month is refused", async () => {
-  expect(await run("statement", account.id, "2026-13")).toMatchObject({
-    code: 1,
-    err: "tollgate: `month`: expected a month such as 2026-11.\n",
-  })
-})
-
 test("D106 debits and credits are equal, unless a balance was changed without an entry", async () => {
   const { code, out } = await run("trial-balance", "--json")
   const found: TrialBalanceBody = JSON.parse(out)

@@ -59,7 +59,6 @@ describe("contract: the variables and their defaults", () => {
     [{ TOLLGATE_DATA_DIR: "/var/lib/tollgate" }, { data_dir: "/var/lib/tollgate" }],
     [{ TOLLGATE_ADMIN_TOKEN: "0123456789abcdef" }, { admin_token: "0123456789abcdef" }],
     [{ TOLLGATE_ADMIN_TOKEN_FILE: "/run/token" }, { admin_token: "0123456789abcdef" }],
-    [{ HOST: "0.0.0.0" }, { host: "0.0.0.0", admin_token: null }],
     [{ LOG_LEVEL: "debug" }, { log_level: "debug" }],
     [{ LOG_LEVEL: "silent" }, { log_level: "silent" }],
     [{ TOLLGATE_TYPO: "x" }, {}],

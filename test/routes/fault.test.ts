@@ -72,6 +72,14 @@ test.each([
   expect(await refused(`/parameters?${text}`)).toEqual(["invalid_request", param])
 })
 
+test("many parameters do not block the event loop", () => {
+  const names = Array.from({ length: 30_000 }, (_, at) => `n${at}`)
+  const request = new Request(`http://localhost/?${names.join("&")}`)
+  const began_ms = performance.now()
+  expect(Object.keys(Object(readQuery({ request }).query))).toHaveLength(names.length)
+  expect(performance.now() - began_ms).toBeLessThan(5_000)
+})
+
 test("parameters are decoded, and have their defaults", async () => {
   const read = async (text: string) => {
     await app.handle(new Request(`http://localhost/parameters${text}`))
