@@ -16,13 +16,7 @@ const EVENTS_PER_TURN = 1_000
 /** The characters of an event that is parsed and read in turns of its own. */
 const LARGE_EVENT = 65_536
 
-/** The evidence of such an answer, and the bytes for the client. */
-interface Assembled {
-  readonly evidence: JsonEvidence
-  readonly bytes: Uint8Array
-}
-
-/** Reads a whole body that is not a JSON object. It is malformed if none of its events is a JSON object. */
+/** Reads a whole body that is not a JSON object: its evidence, and the bytes for the client. It is malformed if none of its events is a JSON object. */
 export async function assembled(
   form: EventForm,
   body: Uint8Array,
@@ -30,7 +24,7 @@ export async function assembled(
   event_bytes: number,
   rules: UsageRules,
   turn: NextTurn = nextTurn,
-): Promise<Assembled> {
+): Promise<{ readonly evidence: JsonEvidence; readonly bytes: Uint8Array }> {
   const reading = form.open(choices, rules)
   const assembly = form.assembly()
   let charges_error = false

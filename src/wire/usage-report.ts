@@ -48,16 +48,13 @@ export const OperatorUsageQuery = query({
 })
 
 /** The calls that ended from `from` on and before `to`, and their grouping. */
-export interface UsageRange {
-  readonly from: Date
-  readonly to: Date
-  readonly by: Grouping
-  /** Further dimensions: a group has one value of each (D105). */
-  readonly further: readonly Grouping[]
-}
+export type UsageRange = ReturnType<typeof usageRange>
 
-/** By default the last 30 UTC days, by day. Throws `invalid_request` for a range that is negative or too long. */
-export function usageRange(query: Static<typeof UsageQuery>, now: Date): UsageRange {
+/**
+ * By default the last 30 UTC days, by day. Of `further` dimensions a group has one value each (D105). Throws `invalid_request`
+ * for a range that is negative or too long.
+ */
+export function usageRange(query: Static<typeof UsageQuery>, now: Date) {
   const { to = new Date(now.getTime() + 1), by: [by = "day", ...further] = [] } = query
   const { from = daysBefore(to, DEFAULT_DAYS - 1) } = query
   if (from > to) throw invalidField("from", "a time at or before `to`")
