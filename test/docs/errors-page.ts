@@ -1,5 +1,5 @@
 import { join } from "node:path"
-import { errorTable } from "../../src/routes/reference/error-table.ts"
+import { errorTable } from "../../src/routes/reference/operation.ts"
 
 export const ERRORS_PAGE = join(import.meta.dir, "../../docs/errors.md")
 

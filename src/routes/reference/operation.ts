@@ -5,7 +5,6 @@ import { catalogue, type Detail, type ErrorCode, errorBody, GatewayError } from 
 import { listOf } from "../../wire/admin.ts"
 import { EXPECTED, invalidField, unknownParameter } from "../../wire/fault.ts"
 import { LIST_FORMATS, MEDIA_TYPES } from "../list-formats.ts"
-import { adviceText } from "./error-table.ts"
 import { EXAMPLE_ID, exampleOf } from "./example.ts"
 
 /** Descriptions of routes for the API reference, beside their schemas. */
@@ -355,6 +354,20 @@ export function errorAnswers(errors: readonly ErrorExample[]): Responses {
       ]
     }),
   )
+}
+
+/** Every code of the catalogue, in the catalogue's order, as a Markdown table. */
+export function errorTable(): string {
+  const rows = Object.entries(catalogue).map(
+    ([code, { status, cause, cure }]) => `| ${status} | \`${code}\` | ${cause} | ${cure} |`,
+  )
+  return ["| Status | Code | Cause | What to do |", "|---|---|---|---|", ...rows].join("\n")
+}
+
+/** The cause of one code and what to do about it, in Markdown. */
+function adviceText(code: ErrorCode): string {
+  const { cause, cure } = catalogue[code]
+  return `\`${code}\`: ${cause} **What to do:** ${cure}`
 }
 
 function adviceHeaders(code: ErrorCode): string[] {

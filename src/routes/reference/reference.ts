@@ -19,7 +19,6 @@ import {
   serveFile,
   UNCHANGED,
 } from "../served-file.ts"
-import { errorTable } from "./error-table.ts"
 import {
   answer,
   BODY,
@@ -27,6 +26,7 @@ import {
   type Documentation,
   type ErrorExample,
   errorAnswers,
+  errorTable,
   operation,
   tags,
 } from "./operation.ts"

@@ -16,10 +16,9 @@ import { budgets } from "./budgets.ts"
 import { callColumns } from "./calls.ts"
 import { addCredit, credits } from "./credits.ts"
 import { customerPrices } from "./customer-prices.ts"
-import { keys } from "./keys.ts"
+import { keys, suspending } from "./keys.ts"
 import { plotOf } from "./overview.ts"
 import { refusals } from "./refusals.ts"
-import { suspending } from "./suspend.ts"
 
 const CALLS = 10
 

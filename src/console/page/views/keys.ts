@@ -17,7 +17,6 @@ import {
 import { ago, callsLink, chip, copyable, count, names, none, usd } from "../formats.ts"
 import type { ViewPart, Visit } from "../part.ts"
 import { columnsOf, list } from "../table.ts"
-import { suspending } from "./suspend.ts"
 
 /** Hours for which a replaced secret works. */
 const GRACE = [
@@ -152,6 +151,26 @@ export function openKeyDialog(
     },
     done,
   })
+}
+
+/** Suspends what is at `path` of the admin API, or resumes it. */
+export function suspending(
+  kind: "account" | "key",
+  path: string,
+  name: string,
+  is_suspended: boolean,
+): Action {
+  const calls = `New calls ${kind === "key" ? "with" : "of"} `
+  const submit = is_suspended ? "Resume" : "Suspend"
+  return {
+    title: `${submit} ${kind}`,
+    text: is_suspended
+      ? el("p", calls, named(name), " are accepted again.")
+      : el("p", calls, named(name), " are refused until it is resumed. Calls in progress continue."),
+    submit,
+    is_dangerous: !is_suspended,
+    act: () => tell("PATCH", path, { suspended: !is_suspended }),
+  }
 }
 
 /** Gives a key a new secret, and shows it. */
