@@ -99,10 +99,10 @@ const Usage = open(
   {
     input_tokens: count("The prompt, without the parts that were read from a cache or written to one."),
     cache_read_input_tokens: Type.Optional(
-      Type.Union([count("Read from the cache: charged at the cached price."), Type.Null()]),
+      nullable(count("Read from the cache: charged at the cached price.")),
     ),
     cache_creation_input_tokens: Type.Optional(
-      Type.Union([count("Written to the cache: charged at the price of cache writes."), Type.Null()]),
+      nullable(count("Written to the cache: charged at the price of cache writes.")),
     ),
     output_tokens: count("The output, thinking included."),
   },

@@ -2,6 +2,7 @@ import { type Static, Type } from "@sinclair/typebox"
 import { TypeCompiler } from "@sinclair/typebox/compiler"
 import { GatewayError } from "../errors.ts"
 import { EXPECTED } from "./fault.ts"
+import { open } from "./field.ts"
 import { knownFields } from "./known-fields.ts"
 import { Messages, ModelName, parserOf } from "./requests.ts"
 
@@ -9,12 +10,9 @@ import { Messages, ModelName, parserOf } from "./requests.ts"
 export const generationFields: readonly string[] = [...knownFields("count").meanings.keys()]
 
 /** The body of a token count (spec 2): what the gateway reads of it; other fields pass upstream, but for the generation fields. */
-export const CountTokensRequest = Type.Object(
+export const CountTokensRequest = open(
   { model: ModelName, messages: Messages },
-  {
-    additionalProperties: true,
-    description: `An input to count. Fields that are not listed are passed to the provider unchanged, except ${generationFields.join(", ")}, which are removed.`,
-  },
+  `An input to count. Fields that are not listed are passed to the provider unchanged, except ${generationFields.join(", ")}, which are removed.`,
 )
 export type CountTokensRequest = Static<typeof CountTokensRequest>
 

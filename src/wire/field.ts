@@ -1,4 +1,5 @@
 import {
+  type SchemaOptions,
   type Static,
   type StaticDecode,
   type TNull,
@@ -59,8 +60,12 @@ export const choice = (words: readonly string[], description?: string) =>
   Type.String({ enum: [...words], ...(description !== undefined && { description }) })
 
 /** An object of a provider, with any further fields. */
-export const open = <P extends TProperties>(properties: P, description?: string) =>
-  Type.Object(properties, { additionalProperties: true, ...(description !== undefined && { description }) })
+export const open = <P extends TProperties>(properties: P, description?: string, more: SchemaOptions = {}) =>
+  Type.Object(properties, {
+    additionalProperties: true,
+    ...(description !== undefined && { description }),
+    ...more,
+  })
 
 /** An optional field of a call that the gateway checks. It can be null. */
 export const checked = <S extends TSchema>(

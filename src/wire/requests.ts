@@ -20,16 +20,13 @@ const nonEmpty = (description: string, example: string) =>
   Type.String({ minLength: 1, description, examples: [example], [EXPECTED]: "a non-empty string" })
 
 /** One message. Its content and every other field pass upstream unchanged (D18). */
-export const Message = Type.Object(
+export const Message = open(
   {
     role: nonEmpty("The author of the message, such as `system`, `user` or `assistant`.", "user"),
     content: passed("The text of the message, or its parts.", "Say hello."),
   },
-  {
-    additionalProperties: true,
-    description: "One message of the conversation.",
-    [EXPECTED]: "a message object",
-  },
+  "One message of the conversation.",
+  { [EXPECTED]: "a message object" },
 )
 export type Message = Static<typeof Message>
 
@@ -53,7 +50,7 @@ const UsageOption = checked(
 )
 
 /** The body of a chat completion (spec 2): what the gateway reads of it; every other field passes upstream (D18). */
-export const ChatRequest = Type.Object(
+export const ChatRequest = open(
   {
     model: ModelName,
     messages: Messages,
@@ -77,11 +74,7 @@ export const ChatRequest = Type.Object(
     max_tokens: tokenLimit("The maximum number of output tokens per choice (older name)."),
     max_completion_tokens: tokenLimit("The maximum number of output tokens per choice."),
   },
-  {
-    additionalProperties: true,
-    description:
-      "A chat completion request. Fields that are not listed are passed to the provider unchanged.",
-  },
+  "A chat completion request. Fields that are not listed are passed to the provider unchanged.",
 )
 export type ChatRequest = Static<typeof ChatRequest>
 
@@ -124,7 +117,7 @@ export function parserOf<Schema extends TSchema>(schema: Schema): (body: unknown
 }
 
 /** The body of a messages call: what the gateway reads of it; every other field passes upstream (D18). */
-export const MessagesRequest = Type.Object(
+export const MessagesRequest = open(
   {
     model: ModelName,
     messages: Messages,
@@ -155,10 +148,7 @@ export const MessagesRequest = Type.Object(
     speed: passed("The provider's inference speed. Only `standard` and null pass."),
     inference_geo: passed("The region in which the provider computes. Only `global` and null pass."),
   },
-  {
-    additionalProperties: true,
-    description: "A messages request. Fields that are not listed are passed to the provider unchanged.",
-  },
+  "A messages request. Fields that are not listed are passed to the provider unchanged.",
 )
 export type MessagesRequest = Static<typeof MessagesRequest>
 
@@ -177,7 +167,7 @@ const Input = Type.Union(
 )
 
 /** The body of an embeddings call: what the gateway reads of it; every other field passes upstream (D18, D67). */
-export const EmbeddingsRequest = Type.Object(
+export const EmbeddingsRequest = open(
   {
     model: ModelName,
     input: Input,
@@ -190,10 +180,7 @@ export const EmbeddingsRequest = Type.Object(
       "false or null, because embeddings are not streamed",
     ),
   },
-  {
-    additionalProperties: true,
-    description: "An embeddings request. Fields that are not listed are passed to the provider unchanged.",
-  },
+  "An embeddings request. Fields that are not listed are passed to the provider unchanged.",
 )
 export type EmbeddingsRequest = Static<typeof EmbeddingsRequest>
 
@@ -217,7 +204,7 @@ export const MAX_ITEMS = 4096
  * One item of the input: a message, a tool call, its output, a reference and the like. Its other fields pass upstream
  * unchanged (D18).
  */
-const InputItem = Type.Object(
+const InputItem = open(
   {
     type: checked(
       Type.String(),
@@ -233,14 +220,16 @@ const InputItem = Type.Object(
     id: passed("The id of an item of an earlier response."),
     encrypted_content: passed("Reasoning that the provider encrypted for a later request."),
   },
-  { additionalProperties: true, description: "One item of the input.", [EXPECTED]: "an item object" },
+  "One item of the input.",
+  { [EXPECTED]: "an item object" },
 )
 /** A tool that the model may use. Whether the model has a price for it is checked later (D61). */
-const Tool = Type.Object(
+const Tool = open(
   {
     type: nonEmpty("The type of the tool: `function`, `custom`, `web_search` and others.", "function"),
   },
-  { additionalProperties: true, description: "A tool that the model may use.", [EXPECTED]: "a tool object" },
+  "A tool that the model may use.",
+  { [EXPECTED]: "a tool object" },
 )
 
 const InputItems = Type.Array(InputItem, {
@@ -258,7 +247,7 @@ const stored = {
 const STORED_INPUTS = ["previous_response_id", "conversation", "prompt"] as const
 
 /** The body of a response request (D66): what the gateway reads of it; every other field passes upstream (D18). */
-export const ResponsesRequest = Type.Object(
+export const ResponsesRequest = open(
   {
     model: ModelName,
     input: Type.Optional(
@@ -306,9 +295,8 @@ export const ResponsesRequest = Type.Object(
       "default",
     ),
   },
+  "A response request. Fields that are not listed are passed to the provider unchanged.",
   {
-    additionalProperties: true,
-    description: "A response request. Fields that are not listed are passed to the provider unchanged.",
     anyOf: [
       { required: ["input"] },
       ...STORED_INPUTS.map((name) => ({ required: [name], properties: { [name]: stored[name] } })),
