@@ -68,26 +68,41 @@ function load(file: string, type: string): Promise<ServedFile> {
   return loadFile(import.meta.resolve(file), type)
 }
 
-/** The Swagger plugin. Its own page loads a script from another host, so it gets the address of our page. */
+/** The request whose answer the plugin makes, for itself and for all others. */
+interface Maker extends PromiseWithResolvers<ServedFile> {
+  readonly models: readonly Model[]
+}
+
+/**
+ * The Swagger plugin. Its own page loads a script from another host, so it gets the address of our page. The document is made
+ * once: it takes 50 ms, and everybody may ask for it.
+ */
 function openApi(models: () => readonly Model[]) {
-  let finished: { readonly models: readonly Model[]; readonly file: Promise<ServedFile> } | undefined
+  let last: Maker | undefined
+  const makers = new WeakMap<Request, Maker>()
   return new Elysia({ name: "openapi" })
     .onBeforeHandle(({ request, path }) => {
-      if (path !== DOCUMENT || finished?.models !== models()) return undefined
-      return serveFile(request, finished.file, POLICY)
+      if (path !== DOCUMENT) return undefined
+      const configured = models()
+      if (last?.models === configured) return serveFile(request, last.promise, POLICY)
+      const maker = { ...Promise.withResolvers<ServedFile>(), models: configured }
+      maker.promise.catch(() => {
+        if (last === maker) last = undefined
+      })
+      last = maker
+      makers.set(request, maker)
+      return undefined
     })
     .onAfterHandle(async ({ request, responseValue }) => {
-      if (!isObject(responseValue) || responseValue instanceof Response) return undefined
+      const maker = makers.get(request)
+      if (maker === undefined || !isObject(responseValue)) return undefined
       // Making the document and printing it are long pieces of work.
       await nextTurn()
-      const configured = models()
-      const text = printed(responseValue, configured)
-      finished = {
-        models: configured,
-        file: fingerprinted(new TextEncoder().encode(text).buffer, "application/json"),
-      }
-      return serveFile(request, finished.file, POLICY)
+      const text = printed(responseValue, maker.models)
+      maker.resolve(fingerprinted(new TextEncoder().encode(text).buffer, "application/json"))
+      return serveFile(request, maker.promise, POLICY)
     })
+    .onError(({ request, error }) => makers.get(request)?.reject(error))
     .use(swagger({ path: "/docs", specPath: DOCUMENT, documentation, excludeStaticFile: false }))
 }
 
