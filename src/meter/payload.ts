@@ -4,9 +4,9 @@ import { isObject, type JsonObject } from "../wire/usage.ts"
 /** A shorter payload is parsed without measuring it, because it cannot take long. */
 const SMALL_PAYLOAD = 65_536
 /** The bounds within which an event is read (D41). */
-const EVENT_BOUNDS: Bounds = { depth: 1_000, values: 100_000 }
+const EVENT_BOUNDS: Bounds = { depth: 1_000, values: 100_000, texts: Number.POSITIVE_INFINITY }
 /** Bounds of a JSON answer, which may have the numbers of thousands of embeddings. */
-export const ANSWER_BOUNDS: Bounds = { depth: 1_000, values: Number.POSITIVE_INFINITY }
+export const ANSWER_BOUNDS: Bounds = { ...EVENT_BOUNDS, values: Number.POSITIVE_INFINITY }
 
 /** Work that may take long, in steps between which other calls may get a turn of the event loop. */
 type Steps<Result> = Generator<void, Result, void>

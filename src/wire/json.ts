@@ -26,6 +26,8 @@ declare global {
 export const MAX_DEPTH = 64
 /** The most members of all objects and arrays of a request: a million take the parser seconds (D41). */
 export const MAX_VALUES = 100_000
+/** The most strings among them that are no keys. */
+const MAX_TEXTS = 50_000
 
 const utf8 = new TextDecoder("utf-8", { fatal: true })
 
@@ -105,10 +107,11 @@ function exact(_key: string, value: unknown, { source }: { source?: string }): u
   return Number.isSafeInteger(value) || String(value) === source ? value : JSON.rawJSON(source)
 }
 
-const BOUNDS = { depth: MAX_DEPTH, values: MAX_VALUES }
+const BOUNDS = { depth: MAX_DEPTH, values: MAX_VALUES, texts: MAX_TEXTS }
 const MESSAGES: Readonly<Record<Excess, string>> = {
   depth: `The request body is nested more than ${MAX_DEPTH} levels deep.`,
   values: `The request body has more than ${MAX_VALUES} keys and array elements.`,
+  texts: `The request body has more than ${MAX_TEXTS} strings.`,
   names: `The request body has more than ${MAX_NAMES} different keys, or keys that are too long.`,
   escapes: `The strings of the request body have more than ${MAX_ESCAPES} backslashes. Send characters as UTF-8 instead of escapes.`,
   digits: "The numbers of the request body have too many digits.",

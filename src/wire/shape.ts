@@ -4,6 +4,8 @@ export interface Bounds {
   readonly depth: number
   /** Members and elements of all objects and lists. */
   readonly values: number
+  /** Strings among them that are no names. Short ones cost the parser ten times what a number does. */
+  readonly texts: number
 }
 
 /** Different names of members: each new one costs the parser a microsecond. */
@@ -13,7 +15,7 @@ export const MAX_ESCAPES = 2_000_000
 /** Digits beyond the 16th of each number. */
 const MAX_DIGITS = 1_000_000
 
-export type Excess = "depth" | "values" | "names" | "escapes" | "digits"
+export type Excess = "depth" | "values" | "texts" | "names" | "escapes" | "digits"
 
 const QUOTE = 0x22
 const BACKSLASH = 0x5c
@@ -38,6 +40,7 @@ export class Shape {
   #depth = 0
   #deepest = 0
   #values = 0
+  #texts = 0
   #names = 0
   #long_name_bytes = 0
   #escapes = 0
@@ -54,9 +57,10 @@ export class Shape {
   #seen: Uint32Array | null = null
 
   /** The first bound that the text exceeds so far; null for none. */
-  excess({ depth, values }: Bounds): Excess | null {
+  excess({ depth, values, texts }: Bounds): Excess | null {
     if (this.#deepest > depth) return "depth"
     if (this.#values > values) return "values"
+    if (this.#texts > texts) return "texts"
     if (this.#names > MAX_NAMES || this.#long_name_bytes > MAX_LONG_NAME_BYTES) return "names"
     if (this.#escapes > MAX_ESCAPES) return "escapes"
     return this.#long_digits > MAX_DIGITS ? "digits" : null
@@ -81,6 +85,7 @@ export class Shape {
       switch (byte) {
         case QUOTE:
           this.#in_string = true
+          this.#texts++
           this.#string_start = this.#before + at + 1
           break
         case 0x5b: // [
@@ -96,6 +101,7 @@ export class Shape {
           this.#values++
           break
         case 0x3a: // :
+          this.#texts--
           this.#noteName(bytes)
           break
         case 0x45: // E

@@ -73,6 +73,7 @@ describe("D41 what takes the parser long, whatever its length", () => {
     ["one key in many objects", `{"a":[${'{"b":1},'.repeat(40_000)}1]}`],
     ["escapes", quoted("\\n".repeat(1_000_000))],
     ["a long number", `{"a":${"1".repeat(1_000)}}`],
+    ["strings", `{"a":[${'{"b":"c"},'.repeat(49_998)}"d","e"]}`],
   ]
   test.each(fitting)("%s pass", (_, text) => {
     expect(JSON.stringify(read(text)).length).toBe(text.length)
@@ -81,6 +82,7 @@ describe("D41 what takes the parser long, whatever its length", () => {
   const long = "or keys that are too long"
   const refused: [string, string, string][] = [
     ["different keys", names(40_000), "more than 20000 different keys"],
+    ["strings", `{"a":[${'"b",'.repeat(50_000)}"c"]}`, "more than 50000 strings"],
     ["escapes", quoted("\\n".repeat(2_000_001)), "more than 2000000 backslashes"],
     ["a number", `{"a":${"1".repeat(1_000_100)}}`, "too many digits"],
     ["numbers", `{"a":[${`${"1".repeat(200)},`.repeat(6_000)}1]}`, "too many digits"],
@@ -126,7 +128,7 @@ describe("D41 what takes the parser long, whatever its length", () => {
 
   test("the shape of any text is the same in any pieces", () => {
     const piece = fc.constantFrom("{", "}", "[", "]", ",", ":", '"', "\\", '\\"', "a", "12345678", "e", " ")
-    const bounds = { depth: 2, values: 3 }
+    const bounds = { depth: 2, values: 3, texts: 2 }
     fc.assert(
       fc.property(fc.array(piece, { maxLength: 40 }), fc.array(fc.nat(60)), (parts, cuts) => {
         const whole = bytes(parts.join(""))
