@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test"
-import { LedgerBusy } from "../../src/ledger/entries.ts"
+import { LedgerBusy, NoAnswer } from "../../src/ledger/entries.ts"
 import { openClientReports } from "../../src/ledger/reports/client.ts"
 import { MAX_GROUPS } from "../../src/ledger/reports/usage-sums.ts"
 import { openTransaction, testDatabase } from "./test-database.ts"
@@ -33,7 +33,7 @@ test("D47, D78 of one account so many balances and receipts wait, and another ac
   await unlock()
   await modest
   expect(ended.indexOf(other.account_id)).toBeLessThan(6)
-  await waiting
+  for (const one of await waiting) if (one.status === "rejected") expect(one.reason).toBeInstanceOf(NoAnswer)
   await read(account)
 })
 
