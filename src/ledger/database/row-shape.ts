@@ -117,8 +117,9 @@ export async function mergeRows<Row>(
   const merged = new Map<string, Row>()
   for (const part of parts)
     await mapInTurns(part, (row) => {
-      const known = merged.get(keyOf(row))
-      merged.set(keyOf(row), known === undefined ? row : add(known, row))
+      const key = keyOf(row)
+      const known = merged.get(key)
+      merged.set(key, known === undefined ? row : add(known, row))
     })
   return [...merged.values()]
 }
