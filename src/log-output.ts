@@ -34,7 +34,8 @@ export class LogOutput implements DestinationStream {
     const bytes = Buffer.byteLength(text)
     const written = this.#waiting.length === 0 ? writtenOf(text) : 0
     if (written === bytes) return
-    if (this.#waiting_bytes + bytes > WAITING_BYTES) {
+    // Of a text that is in the pipe in part, the rest always follows.
+    if (this.#waiting.length > 0 && this.#waiting_bytes + bytes > WAITING_BYTES) {
       this.#dropped_lines = linesIn(text)
       return
     }

@@ -21,6 +21,7 @@ test("what is said right before the process ends is written", () => {
   }
 })
 
+const DROPPED = "lines of the log were dropped: it was not read fast enough"
 const LINES = 20_000
 const LOG = `import { openLog } from ${JSON.stringify(join(import.meta.dir, "../src/log.ts"))}
   const log = openLog("info")`
@@ -64,13 +65,28 @@ test("a log that is not read delays nothing; its later lines are dropped, and th
     .trimEnd()
     .split("\n")
     .map((line) => JSON.parse(line))
-  const dropped = lines.find(
-    ({ msg }) => msg === "lines of the log were dropped: it was not read fast enough",
-  )
+  const dropped = lines.find(({ msg }) => msg === DROPPED)
   expect(dropped.level).toBe(50)
   const numbers = lines.filter(({ msg }) => msg === "line").map(({ number }) => number)
   expect(numbers).toEqual(numbers.map((_, at) => at))
   expect(numbers.length + dropped.lines).toBe(LINES)
+})
+
+test("a line that is longer than all that may wait is written whole, and the log goes on", async () => {
+  using pipe = withPipe(`${LOG}
+    log.info("x".repeat(2_000_000))
+    console.error("written")
+    process.stdin.once("data", () => {
+      log.info("after")
+      process.exit(0)
+    })`)
+  await pipe.child.stderr.getReader().read()
+  const reading = pipe.read()
+  pipe.child.stdin.write("end")
+  await pipe.child.stdin.end()
+  const [long = "", next = ""] = (await reading).trimEnd().split("\n")
+  expect(JSON.parse(long).msg).toHaveLength(2_000_000)
+  expect(JSON.parse(next)).toMatchObject({ lines: 1, msg: DROPPED })
 })
 
 test("a process ends although nobody reads its log", async () => {
