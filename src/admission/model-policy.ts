@@ -4,8 +4,8 @@ import { isFree } from "../money.ts"
 import type { OperationName } from "../wire/call.ts"
 import { NONE, TOOL_RUN } from "../wire/fields.ts"
 import type { FieldTexts } from "../wire/json.ts"
-import { valuesAt } from "../wire/paths.ts"
-import { isWritten } from "../wire/usage.ts"
+import { isAtAny, valuesAt } from "../wire/paths.ts"
+import { isWritten, type JsonObject } from "../wire/usage.ts"
 import { describe } from "./describe.ts"
 import { type Described, openingField, switchOf } from "./described.ts"
 
@@ -15,14 +15,15 @@ import { type Described, openingField, switchOf } from "./described.ts"
  */
 export function applyModelPolicy(
   operation: OperationName,
-  request: unknown,
+  request: object,
   texts: FieldTexts,
   described: Described,
   model: Model,
   headers?: Readonly<Record<string, string>>,
 ): Described | GatewayError {
+  const read = fieldsRead(request, model)
   const refused = model.refuse.find(({ path, value }) =>
-    valuesAt(request, path)
+    valuesAt(read, path)
       .flatMap((one) => (value === null ? [one] : one))
       .some((one) => (one ?? null) !== null && (value === null || isWritten(one, value))),
   )
@@ -37,6 +38,17 @@ export function applyModelPolicy(
   const changed = describe(operation, texts, headers, names)
   texts.release()
   return unpriced(changed, model) ?? changed
+}
+
+/** The fields that the operator refuses something in. A large one is parsed each time that it is read, so it is read once. */
+function fieldsRead(request: object, { refuse }: Model): JsonObject {
+  if (refuse.length === 0) return {}
+  const is_read = isAtAny(refuse.map(({ path }) => path))
+  return Object.fromEntries(
+    Object.keys(request)
+      .filter(is_read)
+      .map((name) => [name, Reflect.get(request, name)]),
+  )
 }
 
 /**

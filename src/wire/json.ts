@@ -1,5 +1,5 @@
 import { GatewayError } from "../errors.ts"
-import { withValue } from "./paths.ts"
+import { isAtAny, withValue } from "./paths.ts"
 import {
   type Excess,
   MAX_ESCAPES,
@@ -143,14 +143,14 @@ const LONG_NUMBER = /\d{16}|\d[eE]/
 
 /** A value of which only the text is kept. */
 class Released {
-  readonly #text: string
+  readonly text: string
 
   constructor(text: string) {
-    this.#text = text
+    this.text = text
   }
 
   get value(): unknown {
-    return parse(this.#text, LONG_NUMBER.test(this.#text))
+    return parse(this.text, LONG_NUMBER.test(this.text))
   }
 }
 
@@ -168,7 +168,10 @@ export class FieldTexts {
 
   /** Changes the object: sets these fields, by their paths. */
   set(fields: Readonly<Record<string, unknown>>): void {
-    const whole = Object.fromEntries(this.names.map((name, index) => [name, this.valueAt(index)]))
+    const is_changed = isAtAny(Object.keys(fields))
+    const whole = Object.fromEntries(
+      this.names.map((name, index) => [name, is_changed(name) ? this.valueAt(index) : this.#values[index]]),
+    )
     const object = Object.entries(fields).reduce(
       (changed, [path, value]) => withValue(changed, path, value),
       whole,
@@ -209,7 +212,8 @@ export class FieldTexts {
 
   /** The text of the field at this index of `names`. */
   at(index: number): string {
-    this.#texts[index] ??= JSON.stringify(this.#values[index])
+    const value = this.#values[index]
+    this.#texts[index] ??= value instanceof Released ? value.text : JSON.stringify(value)
     return this.#texts[index]
   }
 

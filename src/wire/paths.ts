@@ -20,6 +20,12 @@ export function folded(name: string): string {
   return name.normalize("NFKC").toLowerCase().replace(SEPARATORS, "")
 }
 
+/** True if one of the paths begins with this name, in any spelling. */
+export function isAtAny(paths: readonly string[]): (name: string) => boolean {
+  const meant = new Set(paths.map((path) => folded(path.split(".", 1)[0] ?? "")))
+  return (name) => meant.has(folded(name))
+}
+
 /** The values at a path, in any spelling of its names; of an array, those of its elements. */
 export function valuesAt(value: unknown, path: string): readonly unknown[] {
   let found: readonly unknown[] = [value]

@@ -269,6 +269,22 @@ describe("D61 what an operator refuses and sets", () => {
     )
   })
 
+  test("D78 each field is read once, however many rules there are: a large one is parsed for that", () => {
+    const read: string[] = []
+    const request = chat({ tools: [{ type: "function" }] })
+    const watched = new Proxy(request, {
+      get(target, name) {
+        read.push(String(name))
+        return Reflect.get(target, name)
+      },
+    })
+    const refuse = ["a", "b", "c"].map((value) => ({ path: "tools.type", value }))
+    const texts = operation.texts(request)
+    const described = describeRequest("chat", texts)
+    applyModelPolicy("chat", watched, texts, described, aModel({ price: FREE, refuse }))
+    expect(read).toEqual(["tools"])
+  })
+
   test("what is set is sent and measured, in the place of what the client said", () => {
     const set = { "new_field.order": ["a"], store: false, provider: { only: ["x"] } }
     expect(answerOf({ New_Field: { x: 1 }, store: true }, { price: plain, set })).toBe(

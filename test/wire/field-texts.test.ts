@@ -1,4 +1,4 @@
-import { describe, expect, test } from "bun:test"
+import { describe, expect, spyOn, test } from "bun:test"
 import fc from "fast-check"
 import { FieldTexts, readJsonBody } from "../../src/wire/json.ts"
 
@@ -57,6 +57,11 @@ describe("D18 what is sent is what was read, field by field", () => {
     expect(texts.names.map((name) => texts.value(name))).toEqual(values)
     expect(texts.with({}).join("")).toBe(sent)
     expect(JSON.stringify(whole)).toBe(sent)
+    const parse = spyOn(JSON, "parse")
+    texts.set({ n: 2 })
+    expect(texts.with({}).join("")).toBe(sent.replace('"n":[1]', '"n":2'))
+    expect(parse).not.toHaveBeenCalled()
+    parse.mockRestore()
     texts.set({ n: 2, "messages.seeds": "none" })
     expect(JSON.parse(texts.with({}).join("")).messages).toEqual({ seeds: "none" })
   })
