@@ -10,6 +10,8 @@ const LOOK_MS = 15_000
 const KEPT_OPEN = Number.NEGATIVE_INFINITY
 /** More than any operation has. To read and refuse each of thousands would cost far more than to send them. */
 const MOST_PARAMETERS = 100
+/** A cursor has up to 4,096 characters (D96). To decode 12,000 characters of `%41` takes 0.3 ms, before the key is checked. */
+const MOST_URL_CHARACTERS = 6_000
 /** Bun's own limit would answer with a bare 413, even to an announced length. The route enforces `limits.body`. */
 const MAX_BODY_BYTES = Number.MAX_SAFE_INTEGER
 
@@ -210,7 +212,7 @@ function hasManyParameters(url: string): boolean {
 const invalid = (message: string) => new GatewayError("invalid_request", { message })
 
 /**
- * The error for a query with too many parameters, which Elysia would read before the key, and for what Bun accepts against
+ * The error for a long URL or one with too many parameters, which Elysia would read before the key, and for what Bun accepts against
  * RFC 9112 (3.2: exactly one valid Host; 3.2.3: CONNECT only for proxies). With an invalid Host, `request.url` is not a URL
  * and the router would misread the path.
  */
@@ -220,6 +222,8 @@ function protocolFault(request: Request): GatewayError | null {
     return invalid("The request must have exactly one valid Host header.")
   if (request.method === "CONNECT")
     return invalid("This server is not a proxy. It does not support the CONNECT method.")
+  if (request.url.length > MOST_URL_CHARACTERS)
+    return invalid(`The URL is longer than ${MOST_URL_CHARACTERS} characters.`)
   if (hasManyParameters(request.url))
     return invalid(`The query string has more than ${MOST_PARAMETERS} parameters.`)
   return null

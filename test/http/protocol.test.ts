@@ -128,6 +128,14 @@ describe("D15 the request's frame", () => {
     expectError(await harness.ask({ target: target(101) }), "invalid_request", { message: /100 parameters/ })
   })
 
+  test("a URL of more than 6,000 characters is a 400 before it is read", async () => {
+    const target = (characters: number) => `/v1/account?a=${"%41".repeat(characters / 3)}`
+    expectError(await harness.ask({ target: target(5_700) }), "invalid_api_key")
+    expectError(await harness.ask({ target: target(6_000) }), "invalid_request", {
+      message: /6000 characters/,
+    })
+  })
+
   test("two Host headers are a 400 before a call is made of them", async () => {
     await harness.untouched(account.id, async () => {
       const draft = chatDraft(account.key, {}, ["host: other.test"])
