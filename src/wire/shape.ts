@@ -41,6 +41,8 @@ export class Shape {
   #deepest = 0
   #values = 0
   #texts = 0
+  /** True if no colon followed the last string yet. */
+  #may_be_name = false
   #names = 0
   #long_name_bytes = 0
   #escapes = 0
@@ -86,6 +88,7 @@ export class Shape {
         case QUOTE:
           this.#in_string = true
           this.#texts++
+          this.#may_be_name = true
           this.#string_start = this.#before + at + 1
           break
         case 0x5b: // [
@@ -101,7 +104,9 @@ export class Shape {
           this.#values++
           break
         case 0x3a: // :
-          this.#texts--
+          // Once for each string, because colons after a text do not make it shorter.
+          if (this.#may_be_name) this.#texts--
+          this.#may_be_name = false
           this.#noteName(bytes)
           break
         case 0x45: // E

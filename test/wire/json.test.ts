@@ -83,6 +83,11 @@ describe("D41 what takes the parser long, whatever its length", () => {
   const refused: [string, string, string][] = [
     ["different keys", names(40_000), "more than 20000 different keys"],
     ["strings", `{"a":[${'"b",'.repeat(50_000)}"c"]}`, "more than 50000 strings"],
+    [
+      "strings before colons",
+      `{"a":[${'"b",'.repeat(50_000)}"c"]}${":".repeat(50_000)}`,
+      "more than 50000 strings",
+    ],
     ["escapes", quoted("\\n".repeat(2_000_001)), "more than 2000000 backslashes"],
     ["a number", `{"a":${"1".repeat(1_000_100)}}`, "too many digits"],
     ["numbers", `{"a":[${`${"1".repeat(200)},`.repeat(6_000)}1]}`, "too many digits"],
