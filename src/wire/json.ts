@@ -138,9 +138,6 @@ const BACKSLASH = 0x5c
 
 /** A field with a shorter text stays a value. */
 const RELEASED_TEXT = 1_024
-/** A number that a double may not hold, or a text that looks like one. */
-const LONG_NUMBER = /\d{16}|\d[eE]/
-
 /** A value of which only the text is kept. */
 class Released {
   readonly text: string
@@ -149,8 +146,9 @@ class Released {
     this.text = text
   }
 
+  /** Numbers may be kept as text in it. */
   get value(): unknown {
-    return parse(this.text, LONG_NUMBER.test(this.text))
+    return parse(this.text, true)
   }
 }
 

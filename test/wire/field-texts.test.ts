@@ -66,6 +66,13 @@ describe("D18 what is sent is what was read, field by field", () => {
     expect(JSON.parse(texts.with({}).join("")).messages).toEqual({ seeds: "none" })
   })
 
+  test("a long field that is kept only as text keeps the digits of all numbers, whichever of them made that necessary", () => {
+    const text = `{"a":[1.50,1234567890.12345678,"${"x".repeat(1_024)}"],"seed":1e400}`
+    const texts = new FieldTexts(readJsonBody(encoder.encode(text)))
+    texts.release()
+    expect(JSON.stringify({ a: texts.value("a"), seed: texts.value("seed") })).toBe(text)
+  })
+
   test("a field that its object has with another value stays there", () => {
     const object = { usage: { include: true } }
     new FieldTexts({ usage: { text: "x".repeat(2_000) } }).release(object)
