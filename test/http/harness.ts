@@ -72,7 +72,7 @@ export async function openHarness(
     const asked_ms = performance.now()
     line.send(bytes)
     const answer = note(await line.answer(method))
-    await ended(gateway, answer.headers["x-request-id"], asked_ms)
+    await ended(gateway, { id: answer.headers["x-request-id"], status: answer.status }, asked_ms)
     line.leave()
     return answer
   }

@@ -156,6 +156,7 @@ export async function chat(
     ...init,
   })
   const is_whole = answer.headers.get("content-type")?.startsWith("application/json") === true
-  if (is_whole) await ended(gateway, answer.headers.get("x-request-id"), asked_ms)
+  const id = answer.headers.get("x-request-id")
+  if (is_whole) await ended(gateway, { id, status: answer.status }, asked_ms)
   return answer
 }
