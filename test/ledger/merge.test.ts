@@ -2,8 +2,13 @@ import { describe, expect, test } from "bun:test"
 import { countedKinds, recordOf } from "../../src/kinds.ts"
 import type { Page, PageOf } from "../../src/ledger/database/page.ts"
 import { TooManyGroups } from "../../src/ledger/entries.ts"
+import { refusalSums } from "../../src/ledger/queue/refusals.ts"
+import { attemptSums } from "../../src/ledger/reports/attempts.ts"
+import { NOTHING_COUNTED } from "../../src/ledger/reports/counted.ts"
 import { addLatencies } from "../../src/ledger/reports/latency.ts"
 import { mergePages } from "../../src/ledger/reports/merge.ts"
+import { addStatements } from "../../src/ledger/reports/statement.ts"
+import { notedSums } from "../../src/ledger/reports/usage-notes.ts"
 import {
   type GroupedSpan,
   type GroupSums,
@@ -15,6 +20,7 @@ import {
   usageOf,
 } from "../../src/ledger/reports/usage-sums.ts"
 import { faultOf } from "../../src/routes/routing.ts"
+import { usageNotes } from "../../src/wire/call.ts"
 import { usageRange } from "../../src/wire/usage-report.ts"
 import { Random } from "../faults/random.ts"
 
@@ -221,4 +227,66 @@ test("percentiles of several shards are those of all their calls", () => {
   const { ttft, duration } = addLatencies([part(100, 60), part(900, 39), part(100, 1)])
   expect(ttft).toMatchObject({ calls: 100, p50_ms: 100, p90_ms: 900, p99_ms: 900 })
   expect(duration.calls).toBe(0)
+})
+
+describe("rows of several shards", () => {
+  const at = { last_at: new Date(0) }
+  const refused = { account_id: null, account_name: null, key_id: null, key_name: null, code: "code", ...at }
+  const lost = { upstream: "upstream", upstream_key: null, status: 503, failure: null, ...at }
+  const noted = {
+    upstream: "upstream",
+    notes: recordOf(usageNotes, () => 0),
+    below_cost_calls: 0,
+    unread: [],
+  }
+  const flows = { opening_nano: 0n, expired_nano: 0n, voided_nano: 0n, credits: [] }
+  /** Numbers of two shards, without an order. */
+  const both = (length: number) =>
+    [3, 7].map((step, odd) => Array.from({ length }, (_, place) => 2 * ((place * step) % length) + odd))
+
+  test.each<[string, number, (of_shards: number[][]) => Promise<readonly number[]>]>([
+    [
+      "refused calls (D80)",
+      1_000,
+      async (of_shards) => {
+        const rows = of_shards.map((all) =>
+          all.map((requests) => ({ ...refused, code: `${requests}`, requests })),
+        )
+        return (await refusalSums.merge(rows)).map(({ requests }) => requests)
+      },
+    ],
+    [
+      "attempts (D93)",
+      1_000,
+      async (of_shards) => {
+        const rows = of_shards.map((all) =>
+          all.map((attempts) => ({ ...lost, model: `${attempts}`, attempts })),
+        )
+        return (await attemptSums.merge(rows)).map(({ attempts }) => attempts)
+      },
+    ],
+    [
+      "notes about usage (D90)",
+      1_600,
+      async (of_shards) => {
+        const rows = of_shards.map((all) => all.map((calls) => ({ ...noted, model: `${calls}`, calls })))
+        return (await notedSums.merge(rows)).map(({ calls }) => calls)
+      },
+    ],
+    [
+      "charges of a statement (D106)",
+      1_600,
+      async (of_shards) => {
+        const parts = of_shards.map((all) => ({
+          ...flows,
+          closing_nano: -all.reduce((sum, nano) => sum + BigInt(nano), 0n),
+          charges: all.map((nano) => ({ ...NOTHING_COUNTED, model: `${nano}`, charge_nano: BigInt(nano) })),
+        }))
+        return (await addStatements(parts))?.charges.map(({ charge_nano }) => Number(charge_nano)) ?? []
+      },
+    ],
+  ])("%s: the largest of all shards come first, and as many as a report has", async (_, most, merged) => {
+    const largest = Array.from({ length: 1_600 }, (_, place) => 1_599 - place)
+    expect(await merged(both(800))).toEqual(largest.slice(0, most))
+  })
 })
