@@ -136,8 +136,9 @@ const FIRST_PLAIN = 0x23
 const LAST_PLAIN = 0x7e
 const BACKSLASH = 0x5c
 
-/** A field with a shorter text stays a value. */
+/** A field with a shorter text stays a value, as far as all of them have at most `MOST_KEPT_TEXT`. */
 const RELEASED_TEXT = 1_024
+const MOST_KEPT_TEXT = 16_384
 /** A value of which only the text is kept. */
 class Released {
   readonly text: string
@@ -180,14 +181,16 @@ export class FieldTexts {
   }
 
   /**
-   * Keeps fields with long texts only as text, also in the object that they come from. As values they may be 100,000 objects, which
-   * every garbage collection visits. To read such a value parses it again.
+   * Keeps fields with long texts, and all beyond 16 KiB of short ones, only as text, also in the object that they come from. As
+   * values they may be 100,000 objects, which every garbage collection visits. To read such a value parses it again.
    */
   release(source: object = {}): void {
+    let kept = 0
     this.#values = this.#values.map((value, index) => {
       if (typeof value !== "object" || value === null || value instanceof Released) return value
       const text = this.at(index)
-      if (text.length < RELEASED_TEXT) return value
+      if (text.length < RELEASED_TEXT) kept += text.length
+      if (text.length < RELEASED_TEXT && kept <= MOST_KEPT_TEXT) return value
       const released = new Released(text)
       const name = this.names[index] ?? ""
       if (Reflect.get(source, name) === value)

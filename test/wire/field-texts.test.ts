@@ -73,6 +73,14 @@ describe("D18 what is sent is what was read, field by field", () => {
     expect(JSON.stringify({ a: texts.value("a"), seed: texts.value("seed") })).toBe(text)
   })
 
+  test("of many short fields, 16 KiB stay values", () => {
+    const object = Object.fromEntries(Array.from({ length: 100 }, (_, at) => [`f${at}`, ["x".repeat(508)]]))
+    const texts = new FieldTexts({ ...object })
+    texts.release()
+    expect(texts.names.filter((name) => texts.value(name) === object[name])).toHaveLength(32)
+    expect(texts.with({}).join("")).toBe(JSON.stringify(object))
+  })
+
   test("a field that its object has with another value stays there", () => {
     const object = { usage: { include: true } }
     new FieldTexts({ usage: { text: "x".repeat(2_000) } }).release(object)
