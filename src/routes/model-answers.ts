@@ -21,6 +21,7 @@ import { readers } from "../usage/readers.ts"
 import type { UsageRules } from "../usage/reading.ts"
 import { freeBuffer, LARGE_BYTES } from "../wire/buffers.ts"
 import type { Ending } from "../wire/call.ts"
+import { SLICE_BYTES } from "../wire/shape.ts"
 import { noteDurable, recordIn } from "./call-record.ts"
 import { keepAnswer } from "./idempotency.ts"
 import { inParts } from "./in-parts.ts"
@@ -236,7 +237,7 @@ export function withoutSecret(
 ): readonly Uint8Array[] | null {
   const bytes = Buffer.concat(parts)
   if (!secrets.some((secret) => secret !== "" && bytes.includes(secret))) return parts
-  if (bytes.byteLength > LARGE_BYTES) return null
+  if (bytes.byteLength > SLICE_BYTES) return null
   return [Buffer.from(redacted(bytes.toString(), secrets))]
 }
 

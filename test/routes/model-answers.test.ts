@@ -101,8 +101,10 @@ test("D17 a failed event that repeats the credential is shown without it, and no
     const parts = withoutSecret([Buffer.from(text)], { secrets })
     return parts && Buffer.concat([...parts]).toString()
   }
-  const long = "x".repeat(65_536)
+  const longest = "x".repeat(262_144 - " sk-canary".length)
+  const long = `${longest}x`
   expect(shown("a sk-canary b")).toBe("a [redacted] b")
+  expect(shown(`${longest} sk-canary`)).toBe(`${longest} [redacted]`)
   expect(shown(`${long} sk-canary`)).toBeNull()
   expect(shown(long)).toBe(long)
 })
