@@ -236,6 +236,27 @@ test("D96: a database that does not answer delays no sink of another one, also w
   expect(row).toEqual({ gateway_id: null })
 })
 
+test("D96: a sink that a gateway claims while it stops is left to others", async () => {
+  await receiving("billing")
+  const { deliveries, queue } = await gateway()
+  const asked = Promise.withResolvers<void>()
+  const claiming = Promise.withResolvers<void>()
+  const claimed = Promise.withResolvers<void>()
+  queue.begin = () => {
+    asked.resolve()
+    return claiming.promise
+  }
+  queue.wait = async () => claimed.resolve()
+  await asked.promise
+  const stopping = deliveries.stop()
+  // It leaves its sinks now if it does not wait for the claim.
+  for (let turn = 0; turn < 10; turn += 1) await new Promise(setImmediate)
+  claiming.resolve()
+  await Promise.all([stopping, claimed.promise])
+  const [row] = await admin.database.execute(sql`SELECT gateway_id FROM tollgate.sinks`)
+  expect(row).toEqual({ gateway_id: null })
+})
+
 test("D96: a statement that hangs delays deliveries for the deadline, and hung ones leave operators connections", async () => {
   const queue = new SinkQueue("main", admin.database, nextId, 50)
   const lock = Promise.withResolvers<void>()
@@ -352,6 +373,7 @@ test("D96: one gateway delivers; when its lease has lapsed, another one continue
     sql`UPDATE tollgate.gateways SET lease_until = now() - interval '1 second' WHERE id = ${first.id}::uuid`,
   )
   await untilIs(() => second.deliveries.lags().size, 1)
+  await untilIs(() => first.deliveries.lags().size, 0)
   const ids = await addCredits(5)
   await reached(sink, 11)
   expect(ids.every((id) => sink.ids.includes(id))).toBeTrue()

@@ -5,11 +5,13 @@ import type { Db } from "../../src/ledger/database/statement.ts"
 import { SinkQueue } from "../../src/ledger/feed/sinks.ts"
 import { gateways } from "../../src/ledger/schema/tables.ts"
 
-/** Sinks whose rows are read some time before they are looked at. */
+/** Sinks whose rows are claimed some time after they are asked for, and read some time before they are looked at. */
 class SlowSinkQueue extends SinkQueue {
+  begin: () => Promise<unknown> = async () => {}
   wait: () => Promise<unknown> = async () => {}
 
   override async claim() {
+    await this.begin()
     const claimed = await super.claim()
     await this.wait()
     return claimed
