@@ -158,26 +158,26 @@ export class FieldTexts {
   names: readonly string[]
   #values: readonly unknown[]
   /** Of the fields whose text was asked for; the name of the model, which is replaced, never is. */
-  #texts: string[] = []
+  #texts: (string | undefined)[] = []
 
   constructor(object: object) {
     this.names = Object.keys(object)
     this.#values = Object.values(object)
   }
 
-  /** Changes the object: sets these fields, by their paths. */
+  /** Changes the object: sets these fields, by their paths. They follow the others. */
   set(fields: Readonly<Record<string, unknown>>): void {
-    const is_changed = isAtAny(Object.keys(fields))
-    const whole = Object.fromEntries(
-      this.names.map((name, index) => [name, is_changed(name) ? this.valueAt(index) : this.#values[index]]),
-    )
-    const object = Object.entries(fields).reduce(
+    const is_set = this.names.map(isAtAny(Object.keys(fields)))
+    const indexes = [...this.names.keys()]
+    const before = indexes.filter((index) => is_set[index])
+    const after = Object.entries(fields).reduce(
       (changed, [path, value]) => withValue(changed, path, value),
-      whole,
+      Object.fromEntries(before.map((index) => [this.names[index] ?? "", this.valueAt(index)])),
     )
-    this.names = Object.keys(object)
-    this.#values = Object.values(object)
-    this.#texts = []
+    const others = indexes.filter((index) => !is_set[index])
+    this.#texts = others.map((index) => this.#texts[index])
+    this.#values = [...others.map((index) => this.#values[index]), ...Object.values(after)]
+    this.names = [...others.map((index) => this.names[index] ?? ""), ...Object.keys(after)]
   }
 
   /**
@@ -214,8 +214,9 @@ export class FieldTexts {
   /** The text of the field at this index of `names`. */
   at(index: number): string {
     const value = this.#values[index]
-    this.#texts[index] ??= value instanceof Released ? value.text : JSON.stringify(value)
-    return this.#texts[index]
+    const text = this.#texts[index] ?? (value instanceof Released ? value.text : JSON.stringify(value))
+    this.#texts[index] = text
+    return text
   }
 
   /** The value of a field; undefined for a field that the object does not have. */

@@ -73,6 +73,17 @@ describe("D18 what is sent is what was read, field by field", () => {
     expect(JSON.stringify({ a: texts.value("a"), seed: texts.value("seed") })).toBe(text)
   })
 
+  test("D41 fields are set in one look at the names", () => {
+    const names = Array.from({ length: 100 }, (_, at) => `name_${at}`)
+    const texts = new FieldTexts(Object.fromEntries(names.map((name) => [name, 1])))
+    const normalize = spyOn(String.prototype, "normalize")
+    texts.set({ a: 1, b: 2, "c.d": 3, name_7: 4 })
+    const looks = normalize.mock.calls.length
+    normalize.mockRestore()
+    expect(looks).toBeLessThan(2 * names.length)
+    expect(texts.with({}).join("")).toEndWith('"name_99":1,"a":1,"b":2,"c":{"d":3},"name_7":4}')
+  })
+
   test("of many short fields, 16 KiB stay values", () => {
     const object = Object.fromEntries(Array.from({ length: 100 }, (_, at) => [`f${at}`, ["x".repeat(508)]]))
     const texts = new FieldTexts({ ...object })
