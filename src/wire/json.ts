@@ -10,6 +10,7 @@ import {
   SLICE_BYTES,
   slices,
 } from "./shape.ts"
+import { isObject } from "./usage.ts"
 
 declare global {
   /** ECMA-262's "JSON.parse source text access", which the compiler's library does not know yet. */
@@ -193,8 +194,11 @@ export class FieldTexts {
       if (text.length < RELEASED_TEXT && kept <= MOST_KEPT_TEXT) return value
       const released = new Released(text)
       const name = this.names[index] ?? ""
-      if (Reflect.get(source, name) === value)
-        Object.defineProperty(source, name, { get: () => released.value, enumerable: true })
+      const own: unknown = Reflect.get(source, name)
+      // The source may have more in it, such as a field of the gateway's own.
+      const in_source = own === value ? released : isObject(own) ? new Released(JSON.stringify(own)) : null
+      if (in_source !== null)
+        Object.defineProperty(source, name, { get: () => in_source.value, enumerable: true })
       return released
     })
   }

@@ -92,10 +92,15 @@ describe("D18 what is sent is what was read, field by field", () => {
     expect(texts.with({}).join("")).toBe(JSON.stringify(object))
   })
 
-  test("a field that its object has with another value stays there", () => {
-    const object = { usage: { include: true } }
-    new FieldTexts({ usage: { text: "x".repeat(2_000) } }).release(object)
-    expect(object).toEqual({ usage: { include: true } })
+  test("a field that its object has with another value is kept as text there, too, with that value", () => {
+    const text = "x".repeat(2_000)
+    const usage = { include: true, text }
+    const object = { usage }
+    const texts = new FieldTexts({ usage: { text } })
+    texts.release(object)
+    expect(object.usage).not.toBe(usage)
+    expect(object).toEqual({ usage })
+    expect(texts.value("usage")).toEqual({ text })
   })
 
   test("a field that is not there has no text", () => {
