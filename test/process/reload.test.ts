@@ -152,6 +152,12 @@ test.concurrent.each([1, 2])(
       const said = await reload("the configuration was not reloaded: the previous one stays in use")
       expect(said).toContain("cannot use the database")
       end(database)
+      // New workers go by the old one, too.
+      const { length } = gateway.printed
+      const { workers: killed } = gateway
+      for (const worker of killed) process.kill(worker, "SIGKILL")
+      for (const at of killed.keys())
+        await gateway.prints(`worker ${at + 1} exited with SIGKILL; starting a new one`, length)
       expect(
         await until(
           () => listed().catch(() => new Set<string>()),
