@@ -55,8 +55,8 @@ async function flood(ask: () => Promise<unknown>, requests: number): Promise<voi
   await Promise.all(ones)
 }
 
-/** How a call is refused that waited too long for the database of a busy machine. */
-const BUSY = /"code":"ledger_unavailable"|"status":"503"/
+/** On a busy machine a call is refused that waited too long for the database, and `chat` looks for the end of a slow one. */
+const BUSY = /"code":"ledger_unavailable"|"status":"503"|"route":"\/admin\/calls\/:id"/
 
 /** Every series there is, but those of the ledger's background tasks, which run when they are due, and of a busy machine. */
 async function series(): Promise<string[]> {
