@@ -66,7 +66,8 @@ describe("D14 a second upstream is tried while nothing of a 2xx was received", (
     const requests = harness.provider.requests.slice(asked)
     const tried = first === null ? [two] : [one, two]
     const [call, ...earlier] = await harness.gateway.calls(`?account=${account.id}`)
-    expect(earlier).toEqual(before)
+    // The attempts of the call before are recorded later (D93).
+    expect(earlier.map(({ id }) => id)).toEqual(before.map(({ id }) => id))
     expect(answer).toMatchObject({ status: 200, headers: { "x-request-id": String(call?.id) } })
     expect(call).toMatchObject({
       state: "settled",
