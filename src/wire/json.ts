@@ -140,6 +140,7 @@ const BACKSLASH = 0x5c
 /** A field with a shorter text stays a value, as far as all of them have at most `MOST_KEPT_TEXT`. */
 const RELEASED_TEXT = 1_024
 const MOST_KEPT_TEXT = 16_384
+
 /** A value of which only the text is kept. */
 class Released {
   readonly text: string

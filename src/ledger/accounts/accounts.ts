@@ -2,7 +2,7 @@ import { and, asc, desc, eq, inArray, isNull, type SQL, sql } from "drizzle-orm"
 import { DrizzleQueryError } from "drizzle-orm/errors"
 import type { AccountSort } from "../../wire/admin-query.ts"
 import { errorCode } from "../database/database-errors.ts"
-import { type Page, type PageOf, paged } from "../database/page.ts"
+import { compared, type Page, type PageOf, paged } from "../database/page.ts"
 import { arrayOf, type Db, firstRow } from "../database/statement.ts"
 import { AccountMoving, type OfShard } from "../entries.ts"
 import { accounts, type keys } from "../schema/tables.ts"
@@ -192,13 +192,6 @@ export function mergeAccounts(
   const data = rows.slice(0, limit).map(({ account }) => account)
   const has_more = rows.length > limit || pages.some(({ next }) => next !== null)
   return { data, next: has_more ? (data.at(-1)?.id ?? null) : null }
-}
-
-/** Texts by their bytes, like the collation C. */
-function compared(left: string | bigint, right: string | bigint): number {
-  if (typeof left === "string" && typeof right === "string")
-    return Buffer.compare(Buffer.from(left), Buffer.from(right))
-  return left < right ? -1 : left > right ? 1 : 0
 }
 
 /** True if a change of the account's grants may be due (D95). */

@@ -34,3 +34,10 @@ export async function pageOf<Row extends { readonly id: string }>(
 ): Promise<PageOf<Row>> {
   return paged(await query.limit(page.limit + 1), page)
 }
+
+/** The order of two values of a column. Texts by their bytes, like the collation C. */
+export function compared(left: string | bigint, right: string | bigint): number {
+  if (typeof left === "string" && typeof right === "string")
+    return Buffer.compare(Buffer.from(left), Buffer.from(right))
+  return left < right ? -1 : left > right ? 1 : 0
+}

@@ -1,6 +1,7 @@
 import { sql } from "drizzle-orm"
 import { recordOf } from "../../kinds.ts"
 import { mapInTurns } from "../../turns.ts"
+import { compared } from "../database/page.ts"
 import {
   amount,
   count,
@@ -69,8 +70,6 @@ function inOrder(one: SummedPlace, other: SummedPlace): number {
     compared(one.upstream_key ?? "", other.upstream_key ?? "")
   )
 }
-
-const compared = (one: string, other: string) => (one < other ? -1 : Number(one > other))
 
 export type ReconciledSum = RowOf<typeof reconciledSums>
 
